@@ -9,6 +9,7 @@ mod classes;
 mod conclude;
 mod controls;
 mod curves;
+mod diagnosis;
 mod diagnostics;
 mod forecast;
 pub mod growth;
@@ -36,6 +37,7 @@ pub use census_difference::{
 pub use classes::class_comparisons;
 pub use conclude::conclude;
 pub use curves::curves;
+pub use diagnosis::{Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, NextLook, diagnosis};
 pub use forecast::{Forecast, Outlook, forecast};
 pub use in_effect::leave_out_remedies_in_effect;
 pub use judge::NextStep;

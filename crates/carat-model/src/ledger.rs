@@ -2,7 +2,7 @@
 
 mod least;
 
-use super::Bytes;
+use super::{Bytes, GroupUse};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -321,6 +321,9 @@ pub struct Ledger {
     /// What the kernel tells of those of them that may not be read. It is in no sum here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from_status: Vec<StatusLedger>,
+    /// What is charged to the control group of its first process that can be seen, and its limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupUse>,
     /// Whether the kernel uses transparent huge pages where no program asked for them; `None` where it does not say.
     #[serde(default)]
     pub always_huge: Option<bool>,

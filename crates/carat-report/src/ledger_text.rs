@@ -33,6 +33,15 @@ pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
     out
 }
 
+/// The parts alone, for the first screen.
+pub fn parts_text(ledger: &Ledger) -> String {
+    let (_, ledger) = prepare_ledger("", ledger, Audience::Own);
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_parts(&mut out, &ledger);
+    out
+}
+
 fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
     if ledger.processes.is_empty() && !ledger.from_status.is_empty() {
         writeln!(out, "{}", ledger.from_status[0].title)?;

@@ -13,6 +13,7 @@ mod class_aliases;
 mod class_text;
 mod control_text;
 mod details;
+mod diagnosis_text;
 mod difference_text;
 mod environment_format;
 mod exports;
@@ -62,6 +63,7 @@ mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use census_text::{CensusTextOptions, census_text};
+pub use diagnosis_text::{diagnosis_text, next_text};
 pub use difference_text::difference_text;
 pub use environment_format::{EnvironmentFormat, shell_line, write_environment, write_start};
 pub use exports::{
@@ -70,7 +72,7 @@ pub use exports::{
 pub use figures::{FIGURES_SCHEMA, figures};
 pub use forecast_text::forecast_text;
 pub use host_text::{HostColumn, host_lines, host_text, tree_text};
-pub use ledger_text::ledger_text;
+pub use ledger_text::{ledger_text, parts_text};
 pub use markdown::{MARKER, markdown};
 pub use numbers::{count, duration, percent};
 pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html, tune_html};

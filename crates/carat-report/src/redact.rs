@@ -248,6 +248,14 @@ impl Redaction {
         if FAILURE_KINDS.contains(&kind) { kind.to_owned() } else { self.class(kind) }
     }
 
+    /// The path of a control group names users, services and pods.
+    fn edit_group(&self, name: &mut String) {
+        match self.rules.is_shared() {
+            true => *name = "[hidden]".to_owned(),
+            false => self.rules.edit_line(name),
+        }
+    }
+
     fn edit_ledger(&self, ledger: &mut Ledger) {
         ledger.unread.iter_mut().for_each(|unread| self.rules.edit_line(unread));
         for process in &mut ledger.from_status {
@@ -267,6 +275,10 @@ impl Redaction {
             texts.for_each(|text| self.rules.edit_line(text));
             let files = process.files.iter_mut();
             files.for_each(|file| self.rules.edit_line(&mut file.name));
+        }
+        if let Some(group) = &mut ledger.group {
+            let above = group.limits.iter_mut().map(|limit| &mut limit.group);
+            above.chain([&mut group.name]).for_each(|name| self.edit_group(name));
         }
     }
 }

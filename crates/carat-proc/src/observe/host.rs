@@ -62,8 +62,7 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
         .into_iter()
         .filter_map(|pid| Some((pid, find(root, pid)?)))
         .collect();
-    let random = fs::read_to_string(root.path().join("sys/kernel/randomize_va_space"));
-    let random = random.is_ok_and(|text| text.trim() != "0");
+    let random = is_random(root);
     let signs: Vec<ForestSigns> = all.values().map(|one| signs_of(root, one, random)).collect();
     let mut groups = groups(&signs);
     if let Some(only) = look.only {
@@ -96,6 +95,22 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
         trees,
         notes: notes.into_iter().collect(),
     }
+}
+
+/// The Ruby that each Ruby was forked from, by pid: the process that loaded its app, as far as it is left. That need not be its
+/// parent, and is never another program.
+pub(super) fn origins(root: &ProcRoot) -> HashMap<u32, u32> {
+    let all = root.pids().unwrap_or_default().into_iter().filter_map(|pid| find(root, pid));
+    let random = is_random(root);
+    let signs: Vec<ForestSigns> = all.map(|one| signs_of(root, &one, random)).collect();
+    let members = groups(&signs).into_iter().flat_map(|group| group.members);
+    members.filter_map(|one| Some((one.pid, one.forked_from?))).collect()
+}
+
+/// Whether the kernel places programs in memory at random.
+fn is_random(root: &ProcRoot) -> bool {
+    let text = fs::read_to_string(root.path().join("sys/kernel/randomize_va_space"));
+    text.is_ok_and(|text| text.trim() != "0")
 }
 
 /// A process that is worth a second look; `None` for threads of the kernel and the dead.
@@ -171,7 +186,9 @@ impl Reading<'_> {
         let workers = u32::try_from(workers.count()).unwrap_or(u32::MAX);
         let private = of_ruby().filter(|one| workers == 0 || one.role == ProcessRole::Worker);
         let private: Option<Vec<Bytes>> = private.map(|one| one.private).collect();
-        let visible = of_ruby().find_map(|one| group_use(self.root, one.pid, &pids));
+        // Carat itself is charged to the same group in a container.
+        let own: HashSet<u32> = pids.iter().copied().chain([std::process::id()]).collect();
+        let visible = of_ruby().find_map(|one| group_use(self.root, one.pid, &own));
         if visible.is_none() && !processes.is_empty() {
             self.missing.insert("the limit: its control group cannot be seen from here".into());
         }

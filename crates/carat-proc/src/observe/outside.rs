@@ -1,5 +1,6 @@
 //! The memory of running Rubies, read from outside: which processes are read, and their figures for the ledger.
 
+use crate::observe::host::origins;
 use crate::observe::{MallocFigures, ProbeFigures, read_probe_figures};
 use crate::process::{Identity, ProcRoot};
 use carat_model::Bytes;
@@ -34,19 +35,18 @@ fn says_nothing(refused: &Refused) -> bool {
     matches!(refused, Refused::NotRuby(_) | Refused::Gone(_))
 }
 
-/// Compares forked Rubies with their parents: those that were read, with the most private memory first.
+/// Compares forked Rubies with the Ruby that they were forked from, which need not have been read: those that were read, with
+/// the most private memory first.
 pub fn compare_with_parents(
     root: &ProcRoot,
     reading: &mut OutsideReading,
     private: &HashMap<u32, Bytes>,
     options: &LookOptions,
 ) {
+    let origins = origins(root);
     let read: Vec<u32> = reading.processes.iter().map(|census| census.process).collect();
-    let mut pairs: Vec<(u32, u32)> = read
-        .iter()
-        .filter_map(|&child| Some((root.stat(child).ok()?.parent, child)))
-        .filter(|(parent, _)| read.contains(parent))
-        .collect();
+    let mut pairs: Vec<(u32, u32)> =
+        read.iter().filter_map(|&child| Some((*origins.get(&child)?, child))).collect();
     pairs.sort_by_key(|(_, child)| std::cmp::Reverse(private.get(child).copied()));
     for (parent, child) in pairs.into_iter().take(COMPARED) {
         let (proc, pacing) = (options.proc.as_path(), options.pacing());

@@ -6,10 +6,11 @@ use crate::page::gallery::Gallery;
 use crate::page::{ledger, ledger_details, outside};
 use crate::redact::prepare_ledger;
 use crate::redact_census::prepare_outside;
-use crate::text::shorten;
+use crate::text::{capital, shorten};
+use carat_analysis::{Diagnosis, diagnosis};
 use carat_model::Ledger;
 use carat_model::OutsideReading;
-use maud::html as markup;
+use maud::{Markup, html as markup};
 
 /// The page of a ledger, with what was read from outside: one file that makes no request. `server` names what it
 /// describes, such as a command line.
@@ -22,11 +23,13 @@ pub fn ledger_html(
     let (server, ledger) = prepare_ledger(server, ledger, options.audience);
     let shown = reading.map(|reading| prepare_outside(reading, options.audience));
     let title = headline(&ledger);
+    let found = diagnosis(&ledger, reading.as_ref(), None);
     let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat ledger of " b { (shorten(&server, 120)) } } }
         main {
             h1 { (title) }
+            (rows(&found))
             (ledger::section(&ledger, &mut gallery))
             (ledger_details::what_to_try(&ledger, reading))
             (outside::sections(shown.as_ref(), &mut gallery))
@@ -36,6 +39,17 @@ pub fn ledger_html(
         (gallery.data(&[]))
     };
     document(&title, &body).into_string()
+}
+
+/// The rows of the diagnosis; the title has the size already.
+fn rows(found: &Diagnosis) -> Markup {
+    markup! {
+        table #diagnosis {
+            tbody { @for row in &found.rows {
+                tr { th scope="row" { (capital(row.kind.label())) } td.l { (row.text) } }
+            } }
+        }
+    }
 }
 
 fn headline(ledger: &Ledger) -> String {

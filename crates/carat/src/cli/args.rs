@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, demo, diff, exec, exit, explain, fleet, install, load, merge, output, plan, ps,
-    record, report, salvage, shell, stats, tune, workload,
+    Exit, compare, demo, diff, exec, exit, explain, fleet, init, install, load, merge, output,
+    plan, ps, record, report, salvage, shell, stats, tune, workload,
 };
 use crate::target::{exec_helper_main, reaper_main};
 use carat_load::worker_main;
@@ -22,6 +22,8 @@ struct Arguments {
 enum Command {
     /// Measure a bundled Rails app and write its page, to see what carat does
     Demo(demo::DemoArgs),
+    /// Write an experiment file for the app in this folder
+    Init(init::InitArgs),
     /// Run trials of an experiment until there is a verdict
     Compare(compare::CompareArgs),
     /// List every Ruby server and script of this host, with its memory and its limit
@@ -87,6 +89,7 @@ pub fn main() -> ExitCode {
         }
         Command::Load(args) => load::run(&args, &mut std::io::stdout().lock()),
         Command::Demo(args) => demo::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Explain(args) => explain::run(&args),

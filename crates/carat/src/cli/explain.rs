@@ -2,10 +2,11 @@
 
 use crate::cli::{Exit, output};
 use crate::input::{
-    KnownServer, OutsideRequest, file_ledger, load, process_ledger, suggested_experiment,
+    KnownServer, OutsideRequest, earlier_size, file_ledger, load, process_ledger,
+    suggested_experiment,
 };
 use anyhow::{Context, bail};
-use carat_analysis::{Finding, findings};
+use carat_analysis::{Diagnosis, Earlier, Finding, diagnosis, findings};
 use carat_files::create_new;
 use carat_model::OutsideReading;
 use carat_model::{Ledger, Span};
@@ -14,7 +15,8 @@ use carat_outside::who::WhoRequest;
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
-    CensusTextOptions, census_text, ledger_html, ledger_text, unshared_text, who_text,
+    CensusTextOptions, census_text, diagnosis_text, ledger_html, ledger_text, next_text,
+    parts_text, unshared_text,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -26,7 +28,8 @@ const SCHEMA: &str = "carat.explain/1";
 /// Arguments of `carat explain`
 #[derive(Debug, Clone, clap::Args)]
 #[command(
-    after_help = "Examples:\n  carat explain 4312                 the tree of process 4312\n  \
+    after_help = "Examples:\n  carat explain 4312                 what is wrong with the tree of process 4312, and its parts\n  \
+    carat explain 4312 --details       also classes, heaps, arenas, what to try\n  \
     carat explain app.recording.jsonl  the end of a recording\n  \
     carat explain 4312 --owners        also who holds malloc's memory\n  \
     carat explain 4312 --who           who keeps most memory alive, by name\n  \
@@ -42,6 +45,9 @@ pub(crate) struct ExplainArgs {
     /// Variant of a results file [default: its baseline]
     #[arg(long)]
     variant: Option<String>,
+    /// Also every part, process, heap, class and arena, and every finding
+    #[arg(long)]
+    details: bool,
     /// Leave out the children of the process
     #[arg(long)]
     alone: bool,
@@ -68,9 +74,9 @@ struct LookArgs {
     /// Do not read the memory of the process: only what the kernel and a probe report
     #[arg(long, conflicts_with_all = ["class", "owners", "reach", "who", "unshared"])]
     no_look: bool,
-    /// Classes in the table
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    classes: usize,
+    /// Classes in the table of --details [default: 12]
+    #[arg(long, value_name = "N")]
+    classes: Option<usize>,
     /// Also where the objects of this class lie, and how many pages they keep
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
@@ -133,9 +139,19 @@ impl LookArgs {
     }
 }
 
+impl ExplainArgs {
+    /// Whether more than one screen is asked for, or nothing is known that fills one.
+    fn is_detailed(&self, ledger: &Ledger) -> bool {
+        let look = &self.look;
+        let asked = self.details || look.asks_a_process() || look.no_look;
+        asked || look.classes.is_some() || ledger.processes.is_empty()
+    }
+}
+
 #[derive(Serialize)]
 struct Explanation<'a> {
     schema: &'static str,
+    diagnosis: &'a Diagnosis,
     ledger: &'a Ledger,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,6 +159,7 @@ struct Explanation<'a> {
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let mut earlier = None;
     let (ledger, reading) = match args.target.parse() {
         Ok(pid) => {
             let root = ProcRoot::default();
@@ -154,16 +171,26 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                 "--class, --owners, --reach, --who and --unshared read a running process; give its id"
             )
         }
-        Err(_) => (of_file(Path::new(&args.target), args.variant.as_deref())?, None),
+        Err(_) => {
+            let (ledger, first) = of_file(Path::new(&args.target), args.variant.as_deref())?;
+            earlier = first;
+            (ledger, None)
+        }
     };
     let findings = findings(&ledger, reading.as_ref().unwrap_or(&OutsideReading::default()));
+    let found = diagnosis(&ledger, reading.as_ref(), earlier);
     if args.json {
         let census = reading.as_ref().map(without_maps);
-        let explanation =
-            Explanation { schema: SCHEMA, ledger: &ledger, findings: &findings, census };
+        let explanation = Explanation {
+            schema: SCHEMA,
+            diagnosis: &found,
+            ledger: &ledger,
+            findings: &findings,
+            census,
+        };
         output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
     } else {
-        print_text(args, (&ledger, &findings), reading.as_ref())?;
+        print_text(args, (&ledger, &findings, &found), reading.as_ref())?;
     }
     if let Some(path) = &args.output {
         let title = title(&args.target, &ledger);
@@ -179,22 +206,28 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     Ok(if unanswered { Exit::Failed } else { Exit::Fine })
 }
 
-/// Who keeps what is an answer of its own, in few lines.
+/// Who keeps what is an answer of its own, in few lines; otherwise the diagnosis comes first, and the next command last.
 fn print_text(
     args: &ExplainArgs,
-    (ledger, findings): (&Ledger, &[Finding]),
+    (ledger, findings, found): (&Ledger, &[Finding], &Diagnosis),
     reading: Option<&OutsideReading>,
 ) -> anyhow::Result<()> {
     if let (Some(class), Some(reading)) = (&args.look.who, reading) {
         output::print_text(&who_text(reading, class.as_deref()))?;
-        if !args.look.asks_for_more() {
+        if !args.look.asks_for_more() && !args.details {
             return Ok(());
         }
     }
-    output::print_text(&ledger_text(ledger, findings))?;
-    if let Some(reading) = reading {
-        output::print_text(&outside_text(reading, &args.look))?;
+    output::print_text(&(diagnosis_text(found) + "\n"))?;
+    if args.is_detailed(ledger) {
+        output::print_text(&ledger_text(ledger, findings))?;
+        if let Some(reading) = reading {
+            output::print_text(&outside_text(reading, &args.look))?;
+        }
+    } else {
+        output::print_text(&parts_text(ledger))?;
     }
+    output::print_text(&("\n".to_owned() + &next_text(found, &args.target)))?;
     Ok(())
 }
 
@@ -210,7 +243,8 @@ fn without_maps(reading: &OutsideReading) -> OutsideReading {
 }
 
 fn outside_text(reading: &OutsideReading, args: &LookArgs) -> String {
-    let options = CensusTextOptions { classes: args.classes, ..CensusTextOptions::default() };
+    let mut options = CensusTextOptions::default();
+    options.classes = args.classes.unwrap_or(options.classes);
     let mut text = census_text(reading, options) + &unshared_text(&reading.unshared);
     if args.unshared && reading.unshared.is_empty() {
         text +=
@@ -246,9 +280,10 @@ fn suggest(
     Ok(())
 }
 
-fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<Ledger> {
+fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<(Ledger, Option<Earlier>)> {
     let file = load(path).context("give a process id, a recording, a results file or its JSON")?;
+    let earlier = earlier_size(&file);
     let (ledger, note) = file_ledger(file, path, variant)?;
     note.iter().for_each(|note| output::print_message(note));
-    Ok(ledger)
+    Ok((ledger, earlier))
 }

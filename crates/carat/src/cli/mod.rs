@@ -10,6 +10,7 @@ mod exec;
 mod exit;
 mod explain;
 mod fleet;
+mod init;
 mod install;
 mod load;
 mod merge;

@@ -1,11 +1,13 @@
 //! The ledger that `carat explain` shows: of a running process or of a file.
 
 use crate::input::import::CaratFile;
-use carat_analysis::leave_out_remedies_in_effect;
+use carat_analysis::{Earlier, leave_out_remedies_in_effect};
 use carat_model::OutsideReading;
-use carat_model::{Ledger, Outcome, Recording, Results};
+use carat_model::{Ledger, Outcome, Recording, Results, Sample};
 use carat_outside::census::LookOptions;
-use carat_proc::observe::{compare_with_parents, known_figures, ledger, read_outside};
+use carat_proc::observe::{
+    compare_with_parents, group_use, ledger, outside_figures, read_outside, read_probe_figures,
+};
 use carat_proc::process::{ProcError, ProcRoot, Tree};
 use carat_report::prepare_outside;
 use carat_report::{Audience, prepare_ledger};
@@ -79,7 +81,10 @@ pub fn process_ledger(
     };
     let mut reading = request.look.as_ref().map(|look| read_outside(&members, look));
     let figures = known_figures(root, &members, reading.as_ref());
-    let ledger = ledger(root, &members, &figures);
+    let mut ledger = ledger(root, &members, &figures);
+    // Carat itself is charged to the same group in a container.
+    let own = members.iter().map(|member| member.pid).chain([std::process::id()]).collect();
+    ledger.group = members.iter().find_map(|member| group_use(root, member.pid, &own));
     if let (Some(reading), Some(look), true) = (&mut reading, &request.look, request.unshared) {
         let private = ledger.processes.iter().map(|process| (process.pid, process.uss));
         compare_with_parents(root, reading, &private.collect(), look);
@@ -95,6 +100,16 @@ pub fn process_ledger(
             Ok((ledger, reading))
         }
     }
+}
+
+/// The size of a recorded tree at the first moment of which it is known; `None` for other files.
+pub fn earlier_size(file: &CaratFile) -> Option<Earlier> {
+    let CaratFile::Recording(recording) = file else { return None };
+    let known = |sample: &&Sample| sample.pss.is_some() && !sample.partial;
+    let first = recording.samples.iter().find(known)?;
+    let last = recording.samples.iter().rfind(known)?;
+    let seconds = last.at_ms.checked_sub(first.at_ms)? as f64 / 1e3;
+    Some(Earlier { seconds, pss: first.pss? })
 }
 
 /// The last ledger in a file, and a note on its origin. `variant` chooses among results; without it the baseline.

@@ -1,14 +1,17 @@
 //! What a command is asked about: a running process, or a file that carat wrote.
 
+mod app_folder;
 mod censuses;
+mod experiment_text;
 mod explain;
 mod host;
 mod import;
 mod restore;
 mod suggest;
 
+pub use app_folder::{AppFolder, AppFolderError, app_experiment};
 pub use censuses::{CensusFileError, read_explained};
-pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
+pub use explain::{ExplainError, OutsideRequest, earlier_size, file_ledger, process_ledger};
 pub use host::host_trees;
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,

@@ -1,12 +1,11 @@
 //! Writes the experiment that would test the findings about a ledger.
 
-use crate::config::read_text_file;
+use crate::input::experiment_text::{ExperimentText, VariantText, quoted};
 use crate::input::import::CaratFile;
 use carat_analysis::Finding;
 use carat_load::target::split_url;
 use carat_model::recording::RecordedLoad;
 use carat_model::{Ledger, metric};
-use std::fmt::Write;
 use std::path::Path;
 
 /// Why no experiment can be suggested.
@@ -73,45 +72,43 @@ pub fn suggested_experiment(
         return Ok(text);
     }
     let leader = ledger.processes.first().ok_or(SuggestError::NoProcess)?;
-    let mut text = String::from(match known.command.is_empty() {
-        true => {
-            "# Suggested by `carat explain`. How a server was started cannot be read from outside:\n\
-             # check the command, the path and the number of requests before `carat compare`.\n"
-        }
-        false => {
-            "# Suggested by `carat explain`. Command and load are those of the recording: check the folder, the\n\
-             # environment and the number of requests before `carat compare`.\n"
-        }
-    });
-    text.push_str("name = \"suggested\"\n\n[server]\n");
+    let comments = match known.command.is_empty() {
+        true => [
+            "Suggested by `carat explain`. How a server was started cannot be read from outside:",
+            "check the command, the path and the number of requests before `carat compare`.",
+        ],
+        false => [
+            "Suggested by `carat explain`. Command and load are those of the recording: check the folder, the",
+            "environment and the number of requests before `carat compare`.",
+        ],
+    };
     let port = known.load.as_ref().and_then(|load| port_of(&load.url));
     let command = match known.command.as_slice() {
         [] => probable_command(&leader.title),
-        words => words.iter().map(|word| quoted(&with_port(word, port))).collect(),
+        words => words.iter().map(|word| with_port(word, port)).collect(),
     };
-    let _ = writeln!(text, "command = {}", toml::Value::Array(command));
-    text.push_str("env     = { PORT = \"{port}\" }\n");
-    let path = known.load.as_ref().map(|load| path_of(&load.url));
-    match &path {
-        Some(path) => {
-            let _ = writeln!(text, "ready   = {{ http = {} }}", quoted(path));
-        }
-        None => text.push_str("ready   = { tcp = true }\n"),
-    }
-    let _ = write!(text, "\n{}", load_text(known.load.as_ref()));
-    text.push_str("\n[[variant]]\nname = \"as-it-is\"\n");
-    for (code, name, value) in variants {
-        let (code, name, value) = (quoted(code), quoted(name), quoted(value));
-        let settings = format!("settings = {{ {name} = {value} }}");
-        let _ = write!(text, "\n[[variant]]\nname = {code}\n{settings}\n");
-    }
-    let primary = match ledger.processes.len() {
-        0 | 1 => metric::MEMORY_RSS_FINAL.id,
-        _ => metric::MEMORY_PSS_FINAL.id,
+    let as_it_is = VariantText { name: "as-it-is".into(), ..VariantText::default() };
+    let suggested = variants.iter().map(|(code, name, value)| VariantText {
+        name: (*code).to_owned(),
+        comment: None,
+        line: Some(format!("settings = {{ {} = {} }}", quoted(name), quoted(value))),
+    });
+    let text = ExperimentText {
+        comments: comments.map(str::to_owned).to_vec(),
+        name: "suggested".into(),
+        command,
+        environment: vec![("PORT".into(), "{port}".into())],
+        ready: known.load.as_ref().map(|load| path_of(&load.url)),
+        within: None,
+        load: load_text(known.load.as_ref()),
+        variants: std::iter::once(as_it_is).chain(suggested).collect(),
+        primary: match ledger.processes.len() {
+            0 | 1 => metric::MEMORY_RSS_FINAL.id,
+            _ => metric::MEMORY_PSS_FINAL.id,
+        },
+        guard: (metric::LATENCY_P95.id, "+5%"),
     };
-    let guards = format!("guards  = {{ \"{}\" = \"+5%\" }}", metric::LATENCY_P95.id);
-    let _ = write!(text, "\n[measure]\nprimary = \"{primary}\"\n{guards}\n");
-    Ok(text)
+    Ok(text.text())
 }
 
 /// The experiment of results with other variants: the explained one, and the same with each setting.
@@ -215,18 +212,12 @@ fn with_port(word: &str, port: Option<u16>) -> String {
     text + rest
 }
 
-fn quoted(text: &str) -> toml::Value {
-    toml::Value::String(text.to_owned())
-}
-
 /// The process title as a command. Puma and others overwrite their command line with a title; then it is a guess.
-fn probable_command(title: &str) -> Vec<toml::Value> {
-    let words: Vec<&str> = if title.starts_with("puma ") && title.contains('(') {
-        vec!["puma", "-C", "config/puma.rb"]
-    } else {
-        title.split_ascii_whitespace().collect()
-    };
-    words.into_iter().map(quoted).collect()
+fn probable_command(title: &str) -> Vec<String> {
+    if title.starts_with("puma ") && title.contains('(') {
+        return ["puma", "-C", "config/puma.rb"].map(str::to_owned).to_vec();
+    }
+    title.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,46 @@
+//! `carat init`: an experiment file for the app in a folder.
+
+use crate::cli::{Exit, output};
+use crate::input::{AppFolder, app_experiment};
+use anyhow::{Context, bail};
+use carat_files::create_new;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+/// Arguments of `carat init`
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    after_help = "It reads Gemfile.lock, Procfile, config.ru, config/puma.rb, config/routes.rb, sidekiq.yml and the Dockerfile, \
+    and starts nothing.\n\nExamples:\n  carat init\n  carat compare carat.toml"
+)]
+pub(crate) struct InitArgs {
+    /// Folder of the app
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+    /// File to write; an existing one is never overwritten [default: carat.toml in the folder]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
+    let app = AppFolder::look(&args.folder)?;
+    let (text, unknown) = app_experiment(&app);
+    let path = args.output.clone().unwrap_or_else(|| args.folder.join("carat.toml"));
+    let shown = path.strip_prefix("./").unwrap_or(&path).display().to_string();
+    let mut file = match create_new(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!(
+                "{shown} is there already and is not overwritten; move it away, or name another file with -o"
+            )
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot write {shown}")),
+    };
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    output::print_message(&format!("wrote {shown}; nothing was started"));
+    for one in &unknown {
+        output::print_message(&format!("not known: {one}"));
+    }
+    output::print_message(&format!("\nnext  carat compare {shown}"));
+    Ok(Exit::Fine)
+}
