@@ -94,8 +94,7 @@ pub fn diagnosis(
     reading: Option<&OutsideReading>,
     earlier: Option<Earlier>,
 ) -> Diagnosis {
-    let unshared = reading.map_or(&[][..], |reading| reading.unshared.as_slice());
-    let findings = findings(ledger, unshared);
+    let findings = findings(ledger, reading.unwrap_or(&OutsideReading::default()));
     let help = findings.iter().find(|finding| is_help(finding, ledger));
     let rows = [
         Some(size(ledger)),

@@ -23,7 +23,7 @@ pub fn ledger_html(
     let (server, ledger) = prepare_ledger(server, ledger, options.audience);
     let shown = reading.map(|reading| prepare_outside(reading, options.audience));
     let title = headline(&ledger);
-    let found = diagnosis(&ledger, reading.as_ref(), None);
+    let found = diagnosis(&ledger, shown.as_ref(), None);
     let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat ledger of " b { (shorten(&server, 120)) } } }

@@ -16,7 +16,7 @@ use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
     CensusTextOptions, census_text, diagnosis_text, ledger_html, ledger_text, next_text,
-    parts_text, unshared_text,
+    parts_text, unshared_text, who_text,
 };
 use serde::Serialize;
 use std::io::Write;

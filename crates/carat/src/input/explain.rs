@@ -5,9 +5,7 @@ use carat_analysis::{Earlier, leave_out_remedies_in_effect};
 use carat_model::OutsideReading;
 use carat_model::{Ledger, Outcome, Recording, Results, Sample};
 use carat_outside::census::LookOptions;
-use carat_proc::observe::{
-    compare_with_parents, group_use, ledger, outside_figures, read_outside, read_probe_figures,
-};
+use carat_proc::observe::{compare_with_parents, group_use, known_figures, ledger, read_outside};
 use carat_proc::process::{ProcError, ProcRoot, Tree};
 use carat_report::prepare_outside;
 use carat_report::{Audience, prepare_ledger};

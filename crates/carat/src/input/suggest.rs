@@ -1,5 +1,6 @@
 //! Writes the experiment that would test the findings about a ledger.
 
+use crate::config::read_text_file;
 use crate::input::experiment_text::{ExperimentText, VariantText, quoted};
 use crate::input::import::CaratFile;
 use carat_analysis::Finding;

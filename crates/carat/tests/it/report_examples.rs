@@ -223,6 +223,7 @@ pub(crate) fn ledger(text: &str) -> Ledger {
         unread: vec![text.into()],
         from_status: Vec::new(),
         always_huge: None,
+        group: None,
     }
 }
 
