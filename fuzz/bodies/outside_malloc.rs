@@ -13,6 +13,7 @@ use carat_outside::malloc::fake_malloc::{
 use carat_outside::malloc::{ChunkAmount, ChunkState, ChunkTable, MallocReading, read_malloc};
 use carat_outside::owners::{ThreadPlace, find_owners};
 use carat_outside::reach::reach;
+use carat_outside::who::{WhoRequest, WhoSources, find_who};
 use std::sync::OnceLock;
 
 /// Bytes of one change: the place, what kind of value, the value.
@@ -95,6 +96,7 @@ pub(crate) fn check(input: &[u8]) {
     let Ok(reading) = read_malloc(&mut memory, &is_heap_page, true) else { return };
     check_census(&reading);
     check_owners(&memory, &reading);
+    check_who(&mut memory, &reading);
 }
 
 fn check_census(reading: &MallocReading) {
@@ -145,4 +147,29 @@ fn check_owners(memory: &FakeMemory, reading: &MallocReading) {
     }
     let states = reading.chunks.iter().filter(|chunk| chunk.state == ChunkState::Top);
     assert!(states.count() <= reading.census.arenas.len() * 2);
+}
+
+fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
+    let Some(anchors) = RubyAnchors::find(memory) else { return };
+    let Ok(heap) = Heap::find(memory, anchors.version) else { return };
+    let sources = WhoSources {
+        heap: &heap,
+        chunks: &reading.chunks,
+        anchors: &anchors,
+        threads: &[],
+        open: &|_| None,
+    };
+    for class in [None, Some("Post".to_owned())] {
+        let Ok(who) = find_who(memory, &sources, &WhoRequest { class }) else { continue };
+        let bytes = reading.chunks.iter().map(|chunk| chunk.size).sum::<u64>() + (16 << 20);
+        assert!(who.holders.len() <= 5 && who.classes.len() <= 3);
+        for holder in &who.holders {
+            assert!(holder.bytes <= bytes && holder.objects <= who.reached_objects);
+        }
+        for class in &who.classes {
+            let told: u64 = class.ways.iter().map(|way| way.objects).sum();
+            assert_eq!(told + class.other_objects + class.garbage_objects, class.objects);
+            assert!(class.ways.iter().all(|way| !way.way.to_string().is_empty()));
+        }
+    }
 }

@@ -139,6 +139,16 @@ impl Heap {
         self.page_at(value).filter(|page| page.starts_slot(value))
     }
 
+    /// The place of the page of the slot that starts at exactly `value` in the list of pages, and the number of the slot on it;
+    /// `None` if `value` is no object.
+    pub(crate) fn slot_at(&self, value: u64) -> Option<(usize, u64)> {
+        let place = *self.index.get(&(value & !(self.layout.page_bytes - 1)))?;
+        let page = self.pages.get(place)?;
+        let within = value.checked_sub(page.first_slot)?;
+        let number = within / page.slot_bytes.max(1);
+        (number < page.slots && number * page.slot_bytes == within).then_some((place, number))
+    }
+
     /// Reads the page of an address anew: its descriptor, its bytes and its descriptor again. Adds a page that is new
     /// and forgets one that is gone.
     pub fn read_again(&mut self, memory: &mut dyn Memory, address: u64) -> Option<HeapPage> {

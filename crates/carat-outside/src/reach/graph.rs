@@ -4,10 +4,11 @@ use super::contexts::Context;
 use super::fields::Reference;
 use super::forms::{StTable, TableKind};
 use super::named::with_tables;
+use super::weak_maps::WeakMaps;
 use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::AddressMap;
-use crate::heap::Heap;
+use crate::heap::{Heap, SlotType};
 use crate::malloc::{Chunk, ChunkForm, ChunkTable};
 use crate::memory::{Memory, for_each_word};
 use crate::owners::ground::{GroundKind, GroundPages, find_ground, transient_ranges};
@@ -55,6 +56,7 @@ impl<'a> Graph<'a> {
         graph.collector();
         graph.slots();
         graph.structures();
+        graph.weak_maps();
         graph.promoted_list();
         graph.old_stacks.sort_unstable();
         graph
@@ -142,6 +144,42 @@ impl<'a> Graph<'a> {
             self.generic_fields.extend(table.pairs(self.words.memory, u64::MAX));
         }
         self.tables.insert(number as u64, (table, kind));
+    }
+
+    /// The tables of maps that keep their contents only weakly.
+    fn weak_maps(&mut self) {
+        let mut maps = WeakMaps::default();
+        let mut pairs = Vec::new();
+        for page in self.words.heap.pages() {
+            for number in 0..page.slots {
+                let view = self.words.view(page.slot(number), page.slot_bytes);
+                let Some(view) = view.filter(|view| view.kind() == SlotType::DATA) else {
+                    continue;
+                };
+                let Some(kind) = maps.kind_of(&view) else { continue };
+                WeakMaps::words(&view, &mut |word| {
+                    let table = self.words.chunk_at(word);
+                    if let Some(table) = table.and_then(|(at, _)| self.tables.get_mut(&(at as u64)))
+                    {
+                        table.1 = kind;
+                        pairs.push(table.0);
+                    }
+                });
+            }
+        }
+        pairs.iter().for_each(|table| self.own_pairs(table));
+    }
+
+    /// From 3.3 on a pair lies in a chunk of its own, which the collector's list of weak references leads to as well.
+    fn own_pairs(&mut self, table: &StTable) {
+        let chunks = self.words.chunks;
+        for (key, _) in table.pairs(self.words.memory, u64::MAX) {
+            if self.words.object(key).is_none()
+                && let Some(number) = chunks.exact(key)
+            {
+                self.owned[number] = true;
+            }
+        }
     }
 
     fn context(&mut self, number: usize, context: Context) {

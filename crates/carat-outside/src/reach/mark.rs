@@ -4,7 +4,6 @@ use super::fields::Reference;
 use super::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use super::graph::Graph;
 use super::record::{ReferenceRecord, RootPlace};
-use crate::hash::AddressMap;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::malloc::present::PresentRuns;
@@ -32,8 +31,7 @@ pub(super) enum ChunkMark {
 pub(super) struct ReachMarker<'a> {
     pub(super) graph: Graph<'a>,
     present: PresentRuns,
-    /// Number of the first slot of each heap page, by address, and in the order of pages.
-    first_slots: AddressMap<u64>,
+    /// Number of the first slot of each heap page, in the order of pages.
     starts: Vec<u64>,
     slots: NumberSet,
     pub(super) chunks: Vec<ChunkMark>,
@@ -51,10 +49,8 @@ pub(super) struct ReachMarker<'a> {
 
 impl<'a> ReachMarker<'a> {
     pub(super) fn new(graph: Graph<'a>) -> Self {
-        let mut first_slots = AddressMap::default();
         let (mut slots, mut starts) = (0, Vec::new());
         for page in graph.words.heap.pages() {
-            first_slots.insert(page.address, slots);
             starts.push(slots);
             slots += page.slots;
         }
@@ -62,7 +58,6 @@ impl<'a> ReachMarker<'a> {
         Self {
             present: PresentRuns::of(graph.words.memory),
             graph,
-            first_slots,
             starts,
             slots: NumberSet::new(slots),
             chunks: vec![ChunkMark::Unknown; chunks],
@@ -179,9 +174,8 @@ impl<'a> ReachMarker<'a> {
     }
 
     pub(super) fn slot_number(&self, slot: u64) -> Option<usize> {
-        let page = self.graph.words.heap.slot_of(slot)?;
-        let first = self.first_slots.get(&page.address)?;
-        Some((first + page.slot_number(slot)?) as usize)
+        let (page, number) = self.graph.words.heap.slot_at(slot)?;
+        Some((self.starts.get(page)? + number) as usize)
     }
 
     /// Visits what waits, by address, so that memory is read in long stretches.
@@ -235,12 +229,11 @@ impl<'a> ReachMarker<'a> {
 
     /// Marks an object. False if the word is none.
     fn value(&mut self, word: u64) -> bool {
-        if self.graph.words.object(word).is_none() {
+        let Some(number) = self.slot_number(word) else { return false };
+        if self.graph.words.memory.word(word).is_none_or(|flags| flags & 31 == 0) {
             return false;
         }
-        if self.mark == ChunkMark::Live
-            && let Some(number) = self.slot_number(word)
-        {
+        if self.mark == ChunkMark::Live {
             if let Some(record) = &mut self.record {
                 record.add(number as u32);
             }

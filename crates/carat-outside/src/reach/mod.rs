@@ -17,6 +17,7 @@ pub(crate) mod shapes;
 pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;
+mod weak_maps;
 pub(crate) mod words;
 
 use crate::elf::RubyAnchors;
@@ -167,7 +168,6 @@ impl Reach<'_> {
 
     /// The number of the slot at exactly this address.
     pub(crate) fn slot_number(&self, address: u64) -> Option<u32> {
-        self.marker.graph.words.heap.slot_of(address)?;
         self.marker.slot_number(address).map(|number| number as u32)
     }
 

@@ -89,6 +89,7 @@ mod tidy;
 mod trial_commands;
 mod tune_fake;
 mod tune_run;
+mod who;
 mod workloads;
 
 fn main() -> std::process::ExitCode {

@@ -1,0 +1,244 @@
+//! Who keeps objects alive, read from outside, against planted leaks and Ruby's own heap dump.
+
+use crate::needs::TestRuby;
+use crate::outside_ruby::OutsideRuby;
+use crate::support::Folder;
+use carat_outside::census::{CensusPart, LookOptions};
+use carat_outside::need::{MemoryGate, MemoryNeed, NeedPart};
+use carat_outside::who::{ClassHolders, WhoCensus, WhoRequest};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// What is planted.
+const PLANTS: &str = include_str!("data/who.rb");
+/// Objects of each class.
+const COUNT: u64 = 2000;
+
+/// A Ruby with the plants.
+fn start(version: TestRuby) -> OutsideRuby {
+    let mut ruby = OutsideRuby::start(version);
+    let plants = serde_json::to_string(PLANTS).unwrap().replace('#', "\\#");
+    ruby.eval(&format!(
+        "eval({plants}, TOPLEVEL_BINDING, 'plants.rb', 1); 3.times {{ GC.start }}; 1"
+    ));
+    ruby
+}
+
+fn look(ruby: &OutsideRuby, class: Option<&str>) -> WhoCensus {
+    let who = Some(WhoRequest { class: class.map(str::to_owned) });
+    let census = ruby.look(&LookOptions { who, ..LookOptions::default() });
+    census.who.unwrap_or_else(|| panic!("{:?}", census.unknown))
+}
+
+fn holders_of(ruby: &OutsideRuby, class: &str) -> ClassHolders {
+    let mut who = look(ruby, Some(class));
+    assert!(who.unnamed.is_empty(), "{:?}", who.unnamed);
+    assert_eq!(who.classes.len(), 1);
+    who.classes.remove(0)
+}
+
+/// The same text with `[n]` in place of each number in brackets.
+fn without_places(text: &str) -> String {
+    let mut out = String::new();
+    for (at, part) in text.split('[').enumerate() {
+        out += if at > 0 { "[" } else { "" };
+        match part.split_once(']') {
+            Some((number, rest)) if number.chars().all(|c| c.is_ascii_digit()) => {
+                out += &format!("n]{rest}");
+            }
+            _ => out += part,
+        }
+    }
+    out
+}
+
+/// Line of the plants on which a text stands first.
+fn line(text: &str) -> usize {
+    1 + PLANTS.lines().position(|line| line.contains(text)).unwrap()
+}
+
+/// References of each object, and those of the roots, by Ruby itself.
+struct Inside {
+    references: HashMap<u64, Vec<u64>>,
+    roots: Vec<u64>,
+}
+
+impl Inside {
+    fn read(ruby: &mut OutsideRuby) -> Self {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path();
+        ruby.eval(&format!(
+            "GC.start; File.open({path:?}, 'w') {{ |file| ObjectSpace.dump_all(output: file) }}; 1"
+        ));
+        Self::parse(path)
+    }
+
+    fn parse(path: &Path) -> Self {
+        let mut inside = Self { references: HashMap::new(), roots: Vec::new() };
+        let number =
+            |text: &Value| u64::from_str_radix(text.as_str()?.strip_prefix("0x")?, 16).ok();
+        // Strings of other encodings are no JSON; nothing that is planted has one.
+        for line in std::fs::read(path).unwrap().split(|byte| *byte == b'\n') {
+            let Ok(object) = serde_json::from_slice::<Value>(line) else { continue };
+            let listed = object["references"].as_array().into_iter().flatten().filter_map(number);
+            let references: Vec<u64> = listed.chain(number(&object["class"])).collect();
+            match number(&object["address"]) {
+                Some(address) => drop(inside.references.insert(address, references)),
+                None => inside.roots.extend(references),
+            }
+        }
+        inside
+    }
+
+    fn reached_without(&self, left_out: Option<u64>) -> HashSet<u64> {
+        let mut reached = HashSet::new();
+        let mut waiting: Vec<u64> = self.roots.clone();
+        while let Some(object) = waiting.pop() {
+            let is_known = self.references.contains_key(&object) && Some(object) != left_out;
+            if is_known && reached.insert(object) {
+                waiting.extend(&self.references[&object]);
+            }
+        }
+        reached
+    }
+}
+
+#[test]
+fn every_planted_object_is_found_by_the_way_on_which_it_is_kept(version: TestRuby) {
+    let ruby = start(version);
+    let heard = format!("subscribe at plants.rb:{}", line("def subscribe"));
+    let bound = format!("finalizer_for at plants.rb:{}", line("def finalizer_for"));
+    let local = format!("wait_with at plants.rb:{}", line("def wait_with"));
+    let array = format!("Array ({},000 elements)", COUNT / 1000);
+    for (class, start, end) in [
+        (
+            "Cached",
+            format!("Cached ← [a String] of Hash ({},000 entries) ← @store of Cache", COUNT / 1000),
+            "",
+        ),
+        (
+            "Logged",
+            format!("Logged ← [n] of {array} ← @entries of Audit ← constant Audit::CURRENT"),
+            "",
+        ),
+        (
+            "Heard",
+            format!(
+                "Heard ← captured variable heard of {heard} ← Proc ← [n] of {array} ← global variable $subscribers"
+            ),
+            "",
+        ),
+        ("Ticketed", format!("Ticketed ← [n] of {array} ← [:tickets] of Fiber of thread "), ")"),
+        (
+            "Stored",
+            format!(
+                "Stored ← [n] of {array} ← [:sessions] of Hash (1 entry) ← [:list] of Hash (1 entry) ← constant Deep::Settings::STORE"
+            ),
+            "",
+        ),
+        ("Rowed", format!("Rowed ← [n] of {array} ← @@rows of Registry"), ""),
+        ("Bound", format!("Bound ← captured variable bound of {bound} ← Proc ← "), "a finalizer"),
+        ("Local", format!("Local ← [n] of {array} ← local variable kept of {local}"), ""),
+        (
+            "Listed",
+            format!("Listed ← .left of Pair ← [n] of {array} ← @pairs of the main object"),
+            "",
+        ),
+    ] {
+        let found = holders_of(&ruby, class);
+        assert_eq!(found.objects, COUNT, "{class}");
+        let first = &found.ways[0];
+        let way = without_places(&first.way.to_string());
+        assert!(way.starts_with(&start) && way.ends_with(end), "{way}\nis not\n{start}…{end}");
+        assert!(first.objects * 100 >= COUNT * 99, "{class}: {} by\n{way}", first.objects);
+        if class != "Local" && class != "Bound" && class != "Ticketed" {
+            assert!(end.is_empty() && way == start, "{way}\nis not\n{start}");
+        }
+    }
+}
+
+#[test]
+fn without_a_holder_as_many_objects_would_go_as_ruby_itself_would_lose(version: TestRuby) {
+    let mut ruby = start(version);
+    let inside = Inside::read(&mut ruby);
+    let all = inside.reached_without(None);
+    let holders = ruby.ask("HOLDERS.to_json");
+    for class in ["Cached", "Logged", "Heard", "Ticketed", "Stored", "Rowed", "Pair"] {
+        let address = holders[class].as_str().unwrap();
+        let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
+        let expected = all.len() - inside.reached_without(Some(address)).len();
+        assert!(expected as u64 > COUNT, "{class}: {expected}");
+        let found =
+            holders_of(&ruby, class).holder.unwrap_or_else(|| panic!("no holder of {class}"));
+        let off = found.objects.abs_diff(expected as u64);
+        assert!(
+            off * 100 <= expected as u64,
+            "{class}: {} of {expected}\n{}",
+            found.objects,
+            found.way
+        );
+        assert!(found.bytes >= found.objects * 16, "{found:?}");
+    }
+}
+
+#[test]
+fn what_only_weak_tables_lead_to_is_garbage_and_has_no_holder(version: TestRuby) {
+    let mut ruby = start(version);
+    let count: u64 = ruby
+        .eval("GC.start; GC.disable; $weak = ObjectSpace::WeakMap.new; 500.times { |n| key = Keepsake.new(n); $weak[key] = key }; $weak.size")
+        .parse()
+        .unwrap();
+    assert_eq!(count, 500);
+    let found = holders_of(&ruby, "Keepsake");
+    // A few are still on the stack.
+    assert!(found.garbage_objects >= 480, "{found:?}");
+    assert!(found.ways.iter().all(|way| !way.way.to_string().contains("WeakMap")), "{found:?}");
+}
+
+#[test]
+fn without_a_class_the_largest_holders_are_named(version: TestRuby) {
+    let ruby = start(version);
+    let who = look(&ruby, None);
+    assert_eq!(who.classes.len(), 3);
+    let named: Vec<String> = who.holders.iter().map(|holder| holder.way.to_string()).collect();
+    assert!(named.iter().any(|way| way.contains("global variable $subscribers")), "{named:#?}");
+    let sizes: Vec<u64> = who.holders.iter().map(|holder| holder.bytes).collect();
+    assert!(sizes.is_sorted_by(|one, other| one >= other) && sizes.len() <= 5, "{sizes:?}");
+    assert!(!named.iter().any(|way| way.contains("table of symbols")), "{named:#?}");
+}
+
+#[test]
+fn a_copy_or_a_graph_for_which_there_is_no_memory_is_refused_and_the_rest_is_told() {
+    require!(Ruby);
+    let ruby = start(TestRuby::OnPath);
+    for part in [NeedPart::Copy, NeedPart::Graph] {
+        let refuse = move |need: MemoryNeed| {
+            if need.part == part { Err("no room".to_owned()) } else { Ok(()) }
+        };
+        let memory = MemoryGate::new(refuse);
+        let who = Some(WhoRequest::default());
+        let census = ruby.look(&LookOptions { who, memory, ..LookOptions::default() });
+        assert_eq!(census.reason(CensusPart::Who), Some("no room"), "{part:?}");
+        assert!(census.who.is_none() && census.heap.is_some() && census.classes.is_some());
+    }
+}
+
+#[test]
+fn explain_names_who_keeps_a_class_in_a_few_lines() {
+    require!(Ruby);
+    let ruby = start(TestRuby::OnPath);
+    let (folder, pid) = (Folder::new("who"), ruby.pid.to_string());
+    let ran = folder.run(&["explain", &pid, "--who"]);
+    ran.assert_code(0).assert_says("What would go without one object:");
+    assert!(ran.out.lines().count() <= 12, "{}", ran.out);
+    let ran = folder.run(&["explain", &pid, "--who", "Rowed"]);
+    ran.assert_code(0).assert_says("@@rows of Registry").assert_says("Kept alive only by Array");
+    let ran = folder.run(&["explain", &pid, "--who", "Rowd"]);
+    ran.assert_code(1).assert_says("there is no object of class Rowd");
+    let ran = folder.run(&["explain", &pid, "--who", "Rowed", "--json"]);
+    let json: Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
+    let class = &json["census"]["processes"][0]["who"]["classes"][0];
+    assert_eq!((&class["name"], &class["objects"]), (&"Rowed".into(), &COUNT.into()));
+    assert!(!ran.out.contains("with a long enough name"), "contents of strings are never printed");
+}
