@@ -111,8 +111,16 @@ impl Need {
         !matches!(self, Self::Roots("sid"))
     }
 
+    /// Whether it makes a test start a program other than carat, which takes seconds.
+    fn is_of_a_server(self) -> bool {
+        !matches!(self, Self::Root | Self::Git | Self::Jemalloc | Self::Allocator(_))
+    }
+
     /// `Err` has the reason for which it is missing, and the remedy.
     pub(crate) fn check(self) -> Result<(), String> {
+        if self.is_of_a_server() && std::env::var_os("CARAT_TEST_QUICK").is_some() {
+            return Err("bin/test --quick runs what needs no server".into());
+        }
         match self {
             Self::Ruby | Self::RubyOf(TestRuby::OnPath) => RUBY.clone(),
             Self::RubyOf(TestRuby::InRoot(name)) | Self::Roots(name) => check_root(name),
