@@ -10,10 +10,9 @@ use crate::heap::{
     SlotHead, SlotType, count,
 };
 use crate::live::{LiveMemory, Pacing};
-use crate::malloc::{ChunkAmount, ChunkTable, MallocCensus, read_malloc};
-use crate::mapped_file::{FileAccess, open_mapped};
-use crate::memory::{Memory, MemoryRegion};
-use crate::need::{MemoryGate, census_need};
+use crate::malloc::{ChunkAmount, ChunkTable, EXTENT_BYTES, MallocCensus, read_malloc};
+use crate::memory::Memory;
+use crate::need::{MemoryGate, MemoryNeed, NeedPart, census_need};
 use crate::owners::{
     ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, read_threads,
 };
@@ -358,14 +357,30 @@ fn malloc_part(
     census: &mut Census,
 ) {
     let is_heap_page = |address| heap.is_some_and(|heap| heap.page_at(address).is_some());
-    let counted = read_malloc(memory, &is_heap_page, false);
-    match complete(memory, counted) {
+    let need = count_need(memory, census);
+    let allowed = if need.bytes > 0 { options.memory.ask(need) } else { Ok(()) };
+    let counted = allowed.and_then(|()| {
+        let counted = read_malloc(memory, &is_heap_page, false);
+        complete(memory, counted)
+    });
+    match counted {
         Ok(reading) => census.malloc = Some(observed(reading.census, options, census.process)),
         Err(reason) => {
             census.unknown(CensusPart::Malloc, &reason);
             census.no_holders(options, &reason);
         }
     }
+}
+
+/// What counting the chunks takes beside what every reading does: jemalloc's records are kept, at most one for each page.
+fn count_need(memory: &dyn Memory, census: &Census) -> MemoryNeed {
+    let allocator = census.serving.as_ref().and_then(|serving| serving.allocator.as_deref());
+    let pages: u64 = match allocator {
+        Some("jemalloc") => memory.regions().iter().map(|region| region.pages.present()).sum(),
+        _ => 0,
+    };
+    let bytes = pages.saturating_mul(EXTENT_BYTES);
+    MemoryNeed { process: census.process, part: NeedPart::Census, bytes }
 }
 
 /// Finds out who holds the chunks, and what the roots reach.

@@ -26,7 +26,7 @@ pub use data::{
 };
 pub use glibc::fake_malloc;
 pub use jemalloc::{
-    DecayTimes, JemallocArena, JemallocCensus, JemallocCopy, LargeClass, PageAmount, SlabClass,
-    fake_jemalloc,
+    DecayTimes, EXTENT_BYTES, JemallocArena, JemallocCensus, JemallocCopy, LargeClass, PageAmount,
+    SlabClass, fake_jemalloc,
 };
 pub use table::{Chunk, ChunkForm, ChunkState, ChunkTable};

@@ -20,6 +20,7 @@ mod walk;
 
 pub use data::{JemallocArena, JemallocCensus, JemallocCopy, LargeClass, PageAmount, SlabClass};
 pub use decay::DecayTimes;
+pub use walk::EXTENT_BYTES;
 
 use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
 use crate::malloc::data::{MallocCensus, NoMalloc};

@@ -19,6 +19,9 @@ const REFRESHED: usize = 16;
 /// Alignment of the blocks of jemalloc's own memory.
 pub(super) const BLOCK: u64 = 2 << 20;
 
+/// Bytes of our own memory for an extent, with the place of its bitmap and a bitmap of 64 regions.
+pub const EXTENT_BYTES: u64 = size_of::<Extent>() as u64 + 4 + 8;
+
 /// Every extent of a jemalloc.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extents {
