@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::numbers::{grouped, or_question_mark, signed};
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use carat_model::{ClassComparison, ClassMedians, ReadTrials, Results, Unit};
 
 /// What every format says of the figures.
@@ -36,14 +36,14 @@ pub(crate) const fn bytes_of(compared: &ClassComparison) -> &'static str {
 }
 
 /// The row of all objects, then that many classes that differ most. An unknown value is a question mark.
-pub(crate) fn table(compared: &ClassComparison, label: String, most: usize) -> Table {
+pub(crate) fn table(compared: &ClassComparison, label: String, most: usize) -> FactTable {
     let numbers = ["baseline", "variant", "difference", "bytes"].map(Column::number);
     let columns = std::iter::once(Column::text("class")).chain(numbers).collect();
     let classes = compared.classes.iter().take(most);
     let classes = classes.map(|class| (class.class.as_str(), &class.medians));
     let all = std::iter::once((ALL, &compared.all));
     let rows = all.chain(classes).map(|(name, medians)| row(name, medians)).collect();
-    Table { rows, ..Table::new(label, columns) }
+    FactTable { rows, ..FactTable::new(label, columns) }
 }
 
 fn row(name: &str, medians: &ClassMedians) -> Vec<Cell> {
@@ -105,7 +105,9 @@ mod tests {
 
     #[test]
     fn all_objects_come_first_and_what_is_unknown_is_never_zero() {
-        let rows = rows(&compared());
+        let table = table(&compared(), String::new(), ROWS);
+        let texts = |row: &Vec<Cell>| row.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>();
+        let rows: Vec<Vec<String>> = table.rows.iter().map(texts).collect();
         assert_eq!(rows.len(), 11);
         assert_eq!(rows[0], ["all classes", "120,000", "90,000", "−30,000", "−1.20 MB"]);
         assert_eq!(rows[1], ["String", "1,500", "?", "?", "?"]);

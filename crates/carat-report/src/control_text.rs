@@ -1,10 +1,10 @@
 //! Which part of a remedy does the work, in words: one sentence per variant and control.
 
 use crate::facts;
+use crate::mark::Mark;
 use crate::moments::phrase;
 use crate::numbers::{self, interval, magnitude, magnitude_interval};
 use crate::open_text::decided_after;
-use crate::verdict::Mark;
 use crate::wording::{Sentence, is_difference, so_far, so_far_of_few, verb};
 use carat_model::{Conclusion, ControlComparison, Estimate, PartAtWork, Results, Role, Verdict};
 

@@ -2,7 +2,9 @@
 
 use crate::class_text;
 use crate::facts;
+use crate::interval_bar::interval_bar;
 use crate::least_text;
+use crate::mark::Mark;
 use crate::moments::{self, phrase};
 use crate::numbers;
 use crate::part_differences::{
@@ -10,11 +12,9 @@ use crate::part_differences::{
 };
 use crate::route_figures::route_table;
 use crate::step_figures::step_table;
-use crate::table::{Cell, Column, ColumnPlace, Table};
-use crate::terminal::interval_bar;
+use crate::table::{Cell, Column, ColumnPlace, FactTable};
 use crate::text::capital;
 use crate::variant_growth_text::growth_lines;
-use crate::verdict::Mark;
 use crate::wording;
 use carat_model::{Conclusion, Results};
 
@@ -23,7 +23,7 @@ use carat_model::{Conclusion, Results};
 pub(crate) struct DetailSection {
     pub heading: String,
     pub lines: Vec<DetailLine>,
-    pub tables: Vec<Table>,
+    pub tables: Vec<FactTable>,
 }
 
 #[derive(Debug)]
@@ -60,9 +60,9 @@ pub(crate) fn sections(results: &Results) -> Vec<DetailSection> {
 }
 
 /// The trials and the difference of every variant in one metric, then the differences to the controls.
-fn metric_table(results: &Results, metric: &str) -> Table {
+fn metric_table(results: &Results, metric: &str) -> FactTable {
     let label = capital(&phrase(results, metric));
-    let mut table = Table::new(
+    let mut table = FactTable::new(
         label,
         vec![
             Column::text("variant"),
@@ -130,7 +130,7 @@ fn parts(results: &Results) -> Option<DetailSection> {
     if all.is_empty() {
         return None;
     }
-    let mut table = Table::new(
+    let mut table = FactTable::new(
         heading(&all),
         vec![
             Column::text("variant"),
@@ -146,7 +146,7 @@ fn parts(results: &Results) -> Option<DetailSection> {
 }
 
 /// The parts that are large enough to matter, the sum of the others, and all memory.
-fn push_parts(table: &mut Table, one: &VariantParts) {
+fn push_parts(table: &mut FactTable, one: &VariantParts) {
     let largest = one.largest_difference();
     let (shown, others) = one.differing_by(0.03 * largest);
     let hidden = shown.len() < one.lines.len();
@@ -197,7 +197,10 @@ fn classes(results: &Results) -> Option<DetailSection> {
         let rows = class_text::ROWS;
         class_text::table(compared, class_text::heading(results, compared), rows)
     });
-    let lines = vec![DetailLine::plain(class_text::bytes_of(first))];
+    // A single table has no title of its own.
+    let single = (results.classes.len() == 1).then(|| class_text::heading(results, first));
+    let lines = single.into_iter().chain([class_text::bytes_of(first).to_owned()]);
+    let lines = lines.map(DetailLine::plain).collect();
     Some(DetailSection { heading, lines, tables: tables.collect() })
 }
 

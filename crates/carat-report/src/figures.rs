@@ -6,13 +6,13 @@ use crate::control_text::control_sentences;
 use crate::facts::{self, TrialSummary};
 use crate::least_text;
 use crate::machine::machine_facts;
+use crate::mark::word;
 use crate::numbers;
 use crate::page::erosion::VariantSharing;
 use crate::part_differences::part_differences;
 use crate::redact::{Audience, prepare};
 use crate::step_figures::step_figures;
 use crate::text::day;
-use crate::wording;
 use carat_analysis::growth::found;
 use carat_model::ledger::PartKind;
 use carat_model::metric::{BROADCAST_COMPLETE_P95, BROADCAST_OWN_P95};
@@ -158,7 +158,7 @@ fn add_summary(named: &mut Named, unit: Unit, summary: &TrialSummary) {
 fn add_conclusion(named: &mut Named, unit: Unit, conclusion: &Conclusion) {
     let metric = conclusion.metric.as_str();
     add(named, "blocks", Some(conclusion.blocks.to_string()));
-    add(named, "verdict", Some(wording::word(conclusion.verdict).to_owned()));
+    add(named, "verdict", Some(word(conclusion.verdict).to_owned()));
     let Some(estimate) = &conclusion.estimate else { return };
     add(named, "difference", Some(numbers::estimate(metric, estimate)));
     add(named, "change", Some(numbers::change(metric, estimate)));
@@ -178,7 +178,7 @@ pub(crate) fn in_words(conclusion: &Conclusion) -> String {
         .estimate
         .as_ref()
         .map_or_else(String::new, |estimate| numbers::estimate(&conclusion.metric, estimate));
-    let word = wording::word(conclusion.verdict);
+    let word = word(conclusion.verdict);
     match (conclusion.role, conclusion.verdict) {
         (Role::Exploratory, _) => difference,
         (Role::Primary, _) => format!("{word}, {difference}"),

@@ -7,7 +7,7 @@ use crate::machine::machine_facts;
 use crate::numbers;
 use crate::redact::{Audience, prepare};
 use crate::standing::in_order;
-use crate::table::{ColumnPlace, Table};
+use crate::table::{ColumnPlace, FactTable};
 use crate::text::{capital, one_line, shorten};
 use crate::use_it::UseIt;
 use crate::verdict::VerdictTable;
@@ -107,7 +107,7 @@ fn push_section(out: &mut String, section: &DetailSection) {
     }
 }
 
-fn push_table(out: &mut String, table: &Table) {
+fn push_table(out: &mut String, table: &FactTable) {
     let shown = table.shown(|place| place == ColumnPlace::Everywhere);
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let titles = shown.iter().map(|at| escaped(&table.columns[*at].title)).collect();

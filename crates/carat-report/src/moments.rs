@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::numbers::{duration, grouped, grouped_count};
-use crate::table::{Cell, Column, ColumnPlace, Table};
+use crate::table::{Cell, Column, ColumnPlace, FactTable};
 use carat_model::{
     MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, Unit, metric,
 };
@@ -44,9 +44,9 @@ pub(crate) fn name(results: &Results, moment: Moment) -> String {
 }
 
 /// A row per moment and variant.
-pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str) -> Table {
+pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str) -> FactTable {
     let page = ColumnPlace::Page;
-    let mut table = Table::new(
+    let mut table = FactTable::new(
         label,
         vec![
             Column::text("moment"),

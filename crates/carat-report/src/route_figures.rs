@@ -1,7 +1,7 @@
 //! Figures of each route or step of an HTTP load: medians over the trials that count, or those of a single load.
 
 use crate::facts;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::load::{RouteReport, Times};
 use carat_model::metric::BEYOND;
@@ -50,17 +50,17 @@ fn route_rows(results: &Results) -> Vec<RouteRow> {
 }
 
 /// The rows as a table; `None` if the load has only one route.
-pub(crate) fn route_table(results: &Results) -> Option<Table> {
+pub(crate) fn route_table(results: &Results) -> Option<FactTable> {
     table(&route_rows(results), true)
 }
 
 /// The routes of a single load; `None` if it has only one.
-pub(crate) fn load_table(load: &LoadReport) -> Option<Table> {
+pub(crate) fn load_table(load: &LoadReport) -> Option<FactTable> {
     table(&load_rows(load), false)
 }
 
 /// With columns of variants and trials if the rows are of `several`.
-fn table(rows: &[RouteRow], several: bool) -> Option<Table> {
+fn table(rows: &[RouteRow], several: bool) -> Option<FactTable> {
     let mut columns = vec![Column::text("route or step")];
     if several {
         columns.extend([Column::text("variant"), Column::number("n")]);
@@ -79,7 +79,7 @@ fn table(rows: &[RouteRow], several: bool) -> Option<Table> {
         cells
     };
     let rows: Vec<_> = rows.iter().map(cells).collect();
-    (!rows.is_empty()).then(|| Table { rows, ..Table::new("Every route or step", columns) })
+    (!rows.is_empty()).then(|| FactTable { rows, ..FactTable::new("Every route or step", columns) })
 }
 
 /// Every route or step of a single load, which has no variant; empty if it has only one.

@@ -1,8 +1,8 @@
 //! Figures by the number of connections of a cable load: medians over the trials that count.
 
 use crate::facts;
-use crate::table::{Cell, Column, ColumnPlace, Table};
-use crate::verdict::Mark;
+use crate::mark::Mark;
+use crate::table::{Cell, Column, ColumnPlace, FactTable};
 use carat_model::load::StepReport;
 use carat_model::metric::{
     BROADCAST_COMPLETE_P50, BROADCAST_COMPLETE_P95, BROADCAST_DELIVERY_P50, BROADCAST_DELIVERY_P95,
@@ -67,7 +67,7 @@ pub(crate) fn step_figures(results: &Results, variant: &str) -> Vec<StepFigures>
 }
 
 /// A row per variant and number of connections; `None` without steps.
-pub(crate) fn step_table(results: &Results) -> Option<Table> {
+pub(crate) fn step_table(results: &Results) -> Option<FactTable> {
     let page = ColumnPlace::Page;
     let variants = results.info.variants.iter();
     let all: Vec<(&str, StepFigures)> = variants
@@ -76,7 +76,7 @@ pub(crate) fn step_table(results: &Results) -> Option<Table> {
     // A load whose connections are not followed to the last knows single deliveries only.
     let is_complete = all.iter().any(|(_, step)| step.complete.is_some());
     let what = if is_complete { "complete" } else { "delivered" };
-    let mut table = Table::new(
+    let mut table = FactTable::new(
         "Round trips by number of connections",
         vec![
             Column::text("variant"),

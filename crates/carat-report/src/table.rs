@@ -1,12 +1,11 @@
 //! A table of facts, made once: terminal, Markdown and page only lay it out.
 
+use crate::mark::{Mark, word};
 use crate::numbers;
-use crate::verdict::Mark;
-use crate::wording;
 use carat_model::{Estimate, Unit, Verdict};
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Table {
+pub(crate) struct FactTable {
     /// What it shows, for screen readers.
     pub label: String,
     pub columns: Vec<Column>,
@@ -41,7 +40,7 @@ pub(crate) struct Cell {
     pub mark: Option<Mark>,
 }
 
-impl Table {
+impl FactTable {
     pub(crate) fn new(label: impl Into<String>, columns: Vec<Column>) -> Self {
         Self { label: label.into(), columns, rows: Vec::new() }
     }
@@ -93,7 +92,7 @@ impl Cell {
     }
 
     pub(crate) fn verdict(mark: Mark, verdict: Verdict) -> Self {
-        let text = format!("{} {}", mark.sign(), wording::word(verdict));
+        let text = format!("{} {}", mark.sign(), word(verdict));
         Self { text, value: None, mark: Some(mark) }
     }
 }

@@ -5,15 +5,16 @@ use crate::control_text::control_sentences;
 use crate::details::{DetailSection, sections};
 use crate::facts;
 use crate::machine_text::machines_sentence;
+use crate::mark::Mark;
 use crate::memory_series::{is_resident, memory, memory_series};
 use crate::numbers;
 use crate::redact::{Audience, prepare};
 use crate::standing::in_order;
-use crate::table::{Cell, ColumnPlace, Table};
+use crate::table::{Cell, ColumnPlace, FactTable};
 use crate::text::{columns, one_line, shorten};
-use crate::verdict::{Mark, warnings};
+use crate::verdict::warnings;
 use crate::wording;
-use carat_model::{Estimate, Results, Unit};
+use carat_model::{Results, Unit};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -89,7 +90,7 @@ fn push_section(out: &mut String, section: &DetailSection, style: Style) {
 }
 
 /// Columns as wide as their widest cell. A long name stands above its row. Columns for which there is no room are left out.
-fn push_table(out: &mut String, table: &Table, style: Style) {
+fn push_table(out: &mut String, table: &FactTable, style: Style) {
     let titles = table.columns.iter().map(|column| column.title.clone()).collect();
     let text = |(at, cell): (usize, &Cell)| match table.columns[at].place {
         // Made by carat, and its spaces have a meaning.
@@ -128,30 +129,6 @@ fn push_table(out: &mut String, table: &Table, style: Style) {
         out.push_str(line.trim_end());
         out.push('\n');
     }
-}
-
-/// Half the columns of an interval bar.
-const HALF: f64 = 10.0;
-
-/// An interval around zero in 21 columns, of which the first and the last are at `scale`: `   ├─●─┤  │          `.
-pub(crate) fn interval_bar(estimate: &Estimate, scale: f64) -> String {
-    let (low, high) = estimate.ratio_interval;
-    let [low, high, middle] = [low, high, estimate.ratio].map(|ratio| bar_column(ratio, scale));
-    (0..=2 * HALF as usize)
-        .map(|column| match column {
-            at if at == middle => '●',
-            at if at == low => '├',
-            at if at == high => '┤',
-            at if at > low && at < high => '─',
-            10 => '│',
-            _ => ' ',
-        })
-        .collect()
-}
-
-fn bar_column(ratio: f64, scale: f64) -> usize {
-    let share = if scale > 0.0 { (ratio / scale).clamp(-1.0, 1.0) } else { 0.0 };
-    (HALF + share * HALF).round() as usize
 }
 
 /// The median memory over time as a sparkline per variant, all on one scale from zero.
@@ -246,22 +223,5 @@ mod tests {
     #[test]
     fn a_sparkline_is_highest_at_the_highest_memory() {
         assert_eq!(sparkline(&[0.0, 25.0, 50.0, 100.0], 100.0), "▁▂▄█");
-    }
-
-    #[test]
-    fn an_interval_bar_marks_zero() {
-        for (low, ratio, high, scale, text) in [
-            (-0.24, -0.21, -0.18, 0.24, "├●─┤      │          "),
-            (-0.1, 0.05, 0.1, 0.2, "     ├───────●─┤     "),
-        ] {
-            let estimate = Estimate {
-                ratio,
-                ratio_interval: (low, high),
-                difference: ratio,
-                difference_interval: (low, high),
-                confidence: 0.95,
-            };
-            assert_eq!(interval_bar(&estimate, scale), text);
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! Facts about a search that the terminal and the page show.
 
 use crate::environment_format::shell_line;
+use crate::mark::Mark;
 use crate::numbers::{self, count, magnitude, magnitude_interval};
 use crate::redact_tune::SearchReport;
-use crate::verdict::Mark;
 use crate::wording::{Sentence, change, verb};
 use carat_analysis::{Recommendation, TuneOutcome};
 use carat_model::{Better, Conclusion, Role, Verdict, metric};

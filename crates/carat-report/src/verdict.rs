@@ -4,61 +4,17 @@
 
 use crate::facts;
 use crate::machine_text::{differing, differs_by_machine};
+use crate::mark::Mark;
 use crate::moments::phrase;
 use crate::numbers::{self, count};
 use crate::open_text::decided;
-use crate::standing::{Standing, breaks_guard, standing};
+use crate::standing::{Standing, standing};
 use crate::text::capital;
 use crate::use_it::{UseIt, use_it};
 use crate::wording::{Sentence, headline, median_so_far, sentences};
 use carat_analysis::{Judge, question};
 use carat_model::{Better, BlockForecast, Conclusion, Estimate, Results, Role, Verdict, metric};
 use std::collections::BTreeSet;
-
-/// What stands in front of a variant, so that colour is not needed to tell verdicts apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    Less,
-    More,
-    Equal,
-    Open,
-    /// Beyond a guard, whatever it saves.
-    BreaksGuard,
-}
-
-impl Mark {
-    /// The mark of a variant with this verdict. One that breaks a guard has no other mark, whatever is compared.
-    pub(crate) fn of(results: &Results, variant: &str, verdict: Verdict) -> Self {
-        if breaks_guard(results, variant) { Self::BreaksGuard } else { Self::of_verdict(verdict) }
-    }
-
-    /// In the primary metric a variant that breaks a guard has that mark alone.
-    pub(crate) fn of_conclusion(results: &Results, conclusion: &Conclusion) -> Self {
-        match conclusion.metric == results.info.primary {
-            true => Self::of(results, &conclusion.variant, conclusion.verdict),
-            false => Self::of_verdict(conclusion.verdict),
-        }
-    }
-
-    pub(crate) fn of_verdict(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Smaller | Verdict::Faster => Self::Less,
-            Verdict::Larger | Verdict::Slower => Self::More,
-            Verdict::Equivalent => Self::Equal,
-            Verdict::Undecided => Self::Open,
-        }
-    }
-
-    pub(crate) fn sign(self) -> &'static str {
-        match self {
-            Self::Less => "▼",
-            Self::More => "▲",
-            Self::Equal => "=",
-            Self::Open => "?",
-            Self::BreaksGuard => "✗",
-        }
-    }
-}
 
 /// The verdict on all variants.
 #[derive(Debug)]

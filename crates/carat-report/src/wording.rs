@@ -2,11 +2,11 @@
 
 use crate::facts;
 use crate::machine_text::{differing, differs_by_machine};
+use crate::mark::{Mark, word};
 use crate::moments::phrase;
 use crate::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 use crate::open_text::decided_after;
 use crate::standing::{breaks_guard, control_does_it, standing};
-use crate::verdict::Mark;
 use carat_model::{
     Better, Conclusion, Curve, Estimate, MachineComparison, Results, Role, Unit, Verdict, metric,
 };
@@ -100,17 +100,6 @@ fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
 
 pub(crate) fn is_difference(verdict: Verdict) -> bool {
     !matches!(verdict, Verdict::Undecided | Verdict::Equivalent)
-}
-
-pub(crate) fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Smaller => "smaller",
-        Verdict::Larger => "larger",
-        Verdict::Faster => "faster",
-        Verdict::Slower => "slower",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Undecided => "undecided",
-    }
 }
 
 /// A curve over connection steps: the verdict on the whole, then the steps that differ.

@@ -29,6 +29,14 @@ pub fn manual() -> String {
 const VALUES: usize = 26;
 const EFFECT: usize = 60;
 
+/// Words of the manual about values, and shorter ones.
+const BRIEF: [(&str, &str); 4] = [
+    ("`", ""),
+    ("a whole number from ", ""),
+    ("a number from ", ""),
+    ("bytes, also as 512k, 16m or 1g", "bytes, such as 512k or 16m"),
+];
+
 /// A line for every setting and every profile: name, values, and the first sentence about it.
 pub fn list() -> String {
     let settings = definitions().map(|one| (one.name.to_owned(), (one.accepted)(), one.does));
@@ -38,7 +46,8 @@ pub fn list() -> String {
     let widest = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, values, what) in rows {
-        let values = shorten(&values.replace('`', ""), VALUES);
+        let values = BRIEF.iter().fold(values, |text, (long, brief)| text.replace(long, brief));
+        let values = shorten(&values, VALUES);
         let what = clause(&what.replace('`', ""));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:<widest$}  {values:<VALUES$}  {what}");
@@ -54,7 +63,11 @@ fn clause(text: &str) -> String {
     }
     let short: String = sentence.chars().take(EFFECT).collect();
     let end = short.rfind([',', ';', ':', '(']).filter(|end| *end > EFFECT / 3);
-    end.map_or_else(|| shorten(sentence, EFFECT), |end| short[..end].trim_end().to_owned())
+    match (end, short.rfind(' ')) {
+        (Some(end), _) => short[..end].trim_end().to_owned(),
+        (None, Some(word)) => format!("{} …", &short[..word]),
+        (None, None) => short,
+    }
 }
 
 fn pairs(profile: &Profile) -> String {

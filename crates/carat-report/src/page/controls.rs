@@ -4,13 +4,13 @@
 use crate::chart::forest::{ForestAxis, ForestRow, forest, reach};
 use crate::chart::{Caption, variant_class};
 use crate::facts;
+use crate::mark::Mark;
 use crate::numbers;
 use crate::page::elements::table;
 use crate::page::forest::description;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
-use crate::verdict::Mark;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
 
@@ -87,8 +87,8 @@ fn panel(
     }
 }
 
-fn numbers(results: &Results) -> Table {
-    let mut table = Table::new(
+fn numbers(results: &Results) -> FactTable {
+    let mut table = FactTable::new(
         "Differences to the controls",
         vec![
             Column::text("variant"),

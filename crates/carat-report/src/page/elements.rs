@@ -1,10 +1,10 @@
 //! Small pieces of markup that several sections use.
 
+use crate::mark::{Mark, word};
 use crate::numbers;
-use crate::table::{ColumnPlace, Table};
+use crate::table::{ColumnPlace, FactTable};
 use crate::text::one_line;
-use crate::verdict::Mark;
-use crate::wording::{self, Sentence};
+use crate::wording::Sentence;
 use carat_model::{Estimate, Unit, Verdict};
 use maud::{Markup, html as markup};
 
@@ -14,7 +14,7 @@ pub(super) fn scrollable(label: &str, table: &Markup) -> Markup {
 }
 
 /// Every column of a table; the first cell of a row is its heading.
-pub(super) fn table(table: &Table) -> Markup {
+pub(super) fn table(table: &FactTable) -> Markup {
     let left = |at: usize| (!table.columns[at].right).then_some("l");
     let shown = table.shown(|place| place != ColumnPlace::WideTerminal);
     let markup = markup! {
@@ -65,7 +65,7 @@ pub(super) fn verdict_cell(verdict: Option<Verdict>) -> Markup {
     markup! {
         td.l { @if let Some(verdict) = verdict {
             @let mark = Mark::of_verdict(verdict);
-            span class=(mark_class(mark)) { (mark.sign()) " " (wording::word(verdict)) }
+            span class=(mark_class(mark)) { (mark.sign()) " " (word(verdict)) }
         } }
     }
 }

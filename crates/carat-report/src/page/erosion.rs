@@ -8,7 +8,7 @@ use crate::moments::unit_of_load;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::page::moments::after_load;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::{LoadReport, Results, Sample, Trial, Unit};
 use carat_stats::budget::median;
@@ -158,14 +158,14 @@ fn before(samples: &[Sample], load_began_ms: u64) -> Option<f64> {
     samples.iter().rev().filter(|sample| sample.at_ms <= load_began_ms).find_map(shared_bytes)
 }
 
-fn numbers(variants: &[VariantSharing], unit: &str) -> Table {
+fn numbers(variants: &[VariantSharing], unit: &str) -> FactTable {
     let known = |mark: &f64| variants.iter().any(|variant| variant.near(*mark).is_some());
     let known: Vec<f64> = MARKS.into_iter().filter(known).collect();
     let marks = known.iter().map(|mark| format!("about {}", Unit::Count.show(*mark)));
     let titles = std::iter::once("0".to_owned()).chain(marks).chain(["all".to_owned()]);
     let first = Column::text(format!("shared after … {unit}"));
     let columns = std::iter::once(first).chain(titles.map(Column::number)).collect();
-    let mut table = Table::new(format!("Shared memory by {unit}"), columns);
+    let mut table = FactTable::new(format!("Shared memory by {unit}"), columns);
     table.rows.extend(variants.iter().map(|variant| {
         let near = known.iter().map(|mark| variant.near(*mark));
         let shared = std::iter::once(variant.before()).chain(near).chain([variant.end()]);

@@ -4,7 +4,7 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::histogram;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use hdrhistogram::Histogram;
@@ -106,10 +106,10 @@ fn cumulative(variants: &[VariantLatency], description: &str, gallery: &mut Gall
     gallery.panel(title, &plot, &Caption { id: "latency-within", title, description })
 }
 
-fn numbers(variants: &[VariantLatency]) -> Table {
+fn numbers(variants: &[VariantLatency]) -> FactTable {
     let quantiles = QUANTILES.iter().map(|(_, name)| Column::number(*name));
     let columns = [Column::text("variant"), Column::number("responses")];
-    let mut table = Table::new("Latency", columns.into_iter().chain(quantiles).collect());
+    let mut table = FactTable::new("Latency", columns.into_iter().chain(quantiles).collect());
     table.rows.extend(variants.iter().map(|one| {
         let first = [Cell::text(&one.name), Cell::text(one.histogram.len().to_string())];
         let quantiles = QUANTILES.iter().map(|(quantile, _)| Cell::text(one.at(*quantile)));

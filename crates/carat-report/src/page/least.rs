@@ -3,7 +3,7 @@
 use crate::least_text::{interval, level, line};
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::capital;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
@@ -24,7 +24,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 }
 
 fn numbers(results: &Results) -> Markup {
-    let mut all = Table::new(
+    let mut all = FactTable::new(
         "Memory as a multiple of the least",
         vec![
             Column::text("variant"),

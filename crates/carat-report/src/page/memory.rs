@@ -8,7 +8,7 @@ use crate::memory_series::{MemorySeries, any_sample, is_resident, memory, memory
 use crate::numbers::seconds;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use carat_stats::budget::median;
@@ -197,12 +197,12 @@ impl VariantMemory {
 }
 
 /// The medians at evenly spaced times.
-fn numbers(variants: &[VariantMemory]) -> Table {
+fn numbers(variants: &[VariantMemory]) -> FactTable {
     let last = variants.iter().filter_map(|v| v.band.last()).map(|p| p.x).fold(0.0, f64::max);
     let step = last / f64::from(ROWS);
     let names = variants.iter().map(|variant| Column::number(&variant.name));
     let columns = std::iter::once(Column::text("after")).chain(names).collect();
-    let mut table = Table::new("Memory over time", columns);
+    let mut table = FactTable::new("Memory over time", columns);
     table.rows.extend((0..=ROWS).map(|row| step * f64::from(row)).map(|x| {
         let medians = variants.iter().map(|one| Cell::amount(Unit::Bytes, one.at(x, step / 2.0)));
         std::iter::once(Cell::text(format!("{x:.1} s"))).chain(medians).collect()

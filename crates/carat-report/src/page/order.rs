@@ -5,7 +5,7 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
@@ -100,7 +100,7 @@ fn numbers(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
     let blocks: BTreeSet<u32> = values.iter().flat_map(|v| v.keys().copied()).collect();
     let variants = results.info.variants.iter().map(|one| Column::number(&one.name));
     let columns = std::iter::once(Column::text("block")).chain(variants).collect();
-    let mut all = Table::new("Block by block", columns);
+    let mut all = FactTable::new("Block by block", columns);
     all.rows.extend(blocks.iter().take(LISTED).map(|block| {
         let values = values.iter().map(|values| Cell::amount(unit, values.get(block).copied()));
         std::iter::once(Cell::text(block.to_string())).chain(values).collect()

@@ -6,7 +6,7 @@ use crate::facts;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::page::ledger::{part_sizes, waterfall_parts};
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::ledger::{Ledger, PartKind};
 use carat_model::{Results, Unit};
@@ -70,12 +70,12 @@ fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
     Some(part.pss.0 as f64)
 }
 
-fn numbers(variants: &[VariantLedger<'_>]) -> Table {
+fn numbers(variants: &[VariantLedger<'_>]) -> FactTable {
     let ledgers: Vec<&Ledger> = variants.iter().map(|variant| variant.ledger).collect();
     let present = |kind: &PartKind| ledgers.iter().any(|ledger| size(ledger, *kind).is_some());
     let names = variants.iter().map(|variant| Column::number(&variant.name));
     let columns = std::iter::once(Column::text("part")).chain(names).collect();
-    let mut table = Table::new("Parts of the memory", columns);
+    let mut table = FactTable::new("Parts of the memory", columns);
     let mut push = |name: &str, size: &dyn Fn(&Ledger) -> Option<f64>| {
         let sizes = ledgers.iter().map(|ledger| Cell::amount(Unit::Bytes, size(ledger)));
         table.rows.push(std::iter::once(Cell::text(name)).chain(sizes).collect());

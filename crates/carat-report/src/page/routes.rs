@@ -3,7 +3,7 @@
 use crate::page::elements;
 use crate::page::gallery::Gallery;
 use crate::route_figures::{load_table, route_table};
-use crate::table::Table;
+use crate::table::FactTable;
 use carat_model::{LoadReport, Results};
 use maud::{Markup, html as markup};
 
@@ -26,7 +26,7 @@ pub(super) fn load_section(load: &LoadReport) -> Markup {
     markup! { @if let Some(table) = table { section #routes { h2 { (TITLE) } (body(table, "")) } } }
 }
 
-fn body(mut table: Table, over: &str) -> Markup {
+fn body(mut table: FactTable, over: &str) -> Markup {
     let rows = table.rows.len();
     table.rows.truncate(ROWS);
     markup! {

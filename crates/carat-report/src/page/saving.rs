@@ -10,7 +10,7 @@ use crate::page::ledger::colour;
 use crate::part_differences::{
     LedgerLine, PartDifference, VariantParts, heading, moment_of_parts, part_differences,
 };
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::{capital, one_line};
 use carat_model::ledger::PartKind;
 use carat_model::{Results, Unit};
@@ -99,10 +99,11 @@ fn row(line: &PartDifference, size: f64) -> DivergingRow {
     }
 }
 
-fn numbers(all: &[VariantParts]) -> Table {
+fn numbers(all: &[VariantParts]) -> FactTable {
     let numbers = ["blocks", "baseline", "variant's", "difference"].map(Column::number);
     let columns = [Column::text("variant"), Column::text("part")].into_iter().chain(numbers);
-    let mut table = Table::new("Parts of every variant against the baseline", columns.collect());
+    let mut table =
+        FactTable::new("Parts of every variant against the baseline", columns.collect());
     let lines =
         all.iter().flat_map(|one| one.lines.iter().chain([&one.all]).map(move |line| (one, line)));
     table.rows.extend(lines.map(|(one, line)| {

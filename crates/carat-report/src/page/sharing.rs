@@ -7,7 +7,7 @@ use crate::memory_series::shared_bytes;
 use crate::numbers::seconds;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Sample, Trial, Unit};
 use maud::{Markup, html as markup};
@@ -93,10 +93,10 @@ fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
     (pss > 0.0).then(|| (seconds(sample.at_ms), shared / pss))
 }
 
-fn numbers(parts: &[SharedPart]) -> Table {
+fn numbers(parts: &[SharedPart]) -> FactTable {
     let titles = ["at first", "at the end"].map(Column::number);
     let columns = std::iter::once(Column::text("variant")).chain(titles).collect();
-    let mut table = Table::new("Shared part of the memory", columns);
+    let mut table = FactTable::new("Shared part of the memory", columns);
     table.rows.extend(parts.iter().map(|part| {
         let shares = [part.first, part.last].map(|one| Cell::amount(Unit::Fraction, Some(one)));
         std::iter::once(Cell::text(&part.name)).chain(shares).collect()

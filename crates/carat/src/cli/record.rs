@@ -234,6 +234,9 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
         output::print_message(&format!("log        {}", log_path(path).display()));
     }
     output::print_message(&write_recording_page(recording, path));
+    if let Some(pid) = args.pid {
+        output::print_message(&format!("next       carat explain {pid}"));
+    }
     Ok(())
 }
 
