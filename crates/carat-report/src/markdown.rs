@@ -37,7 +37,7 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
     }
     match &verdict.use_it {
         Some(UseIt::Command(command)) => {
-            let _ = writeln!(out, "Use it: {}\n", escaped(command));
+            let _ = writeln!(out, "Use it: {}\n", as_code(command));
         }
         Some(UseIt::Beyond(what)) => {
             let _ = writeln!(
@@ -93,7 +93,10 @@ fn push_verdict(out: &mut String, verdict: &VerdictTable) {
 
 /// Heading, lines and tables of a section.
 fn push_section(out: &mut String, section: &DetailSection) {
-    let _ = writeln!(out, "\n{}\n", escaped(&capital(&section.heading)));
+    let _ = writeln!(out, "\n{}", escaped(&capital(&section.heading)));
+    if !section.lines.is_empty() {
+        out.push('\n');
+    }
     for line in section.lines.iter().take(ROWS) {
         let name = line.variant.as_deref().map(|name| format!("**{}**", named(name)));
         let text = escaped(&shorten(&line.text, TEXT));
@@ -136,6 +139,11 @@ fn named(variant: &str) -> String {
     escaped(&shorten(variant, NAME))
 }
 
+/// A line of a shell as code, in which nothing but a backtick has a meaning.
+fn as_code(line: &str) -> String {
+    if line.contains('`') { escaped(line) } else { format!("`{}`", one_line(line)) }
+}
+
 /// One line with everything escaped that Markdown, HTML or GitHub's mentions would interpret.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
@@ -159,6 +167,12 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_code_unless_it_could_end_it() {
+        assert_eq!(as_code("carat exec a_b=2 -- puma"), "`carat exec a_b=2 -- puma`");
+        assert_eq!(as_code("carat exec 'a`b'"), "carat exec 'a\\`b'");
+    }
 
     #[test]
     fn markdown_in_the_input_stays_text() {

@@ -447,7 +447,7 @@ mod tests {
                 sentence.rest
             );
             let cells = [&row.value, &row.change, &row.interval].map(|cell| cell.as_deref());
-            assert_eq!(cells, [Some("200.0 MB"), Some("−50 %"), Some("−51 to −49")]);
+            assert_eq!(cells, [Some("200.0 MB"), Some("−50.0 %"), Some("−51.0 to −49.0")]);
         }
     }
 
