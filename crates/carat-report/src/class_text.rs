@@ -47,7 +47,6 @@ pub(crate) fn table(compared: &ClassComparison, label: String, most: usize) -> F
 }
 
 fn row(name: &str, medians: &ClassMedians) -> Vec<Cell> {
-    let objects = |median| known(median, |median| grouped(median.round() as u64));
     vec![
         Cell::text(name),
         objects(medians.baseline_objects),
@@ -55,6 +54,10 @@ fn row(name: &str, medians: &ClassMedians) -> Vec<Cell> {
         known(medians.objects_difference(), change),
         known(medians.bytes_difference(), |bytes| signed(Unit::Bytes, bytes)),
     ]
+}
+
+fn objects(median: Option<f64>) -> Cell {
+    known(median, |median| grouped(median.round() as u64))
 }
 
 fn known(value: Option<f64>, show: impl Fn(f64) -> String) -> Cell {
@@ -106,8 +109,8 @@ mod tests {
     #[test]
     fn all_objects_come_first_and_what_is_unknown_is_never_zero() {
         let table = table(&compared(), String::new(), ROWS);
-        let texts = |row: &Vec<Cell>| row.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>();
-        let rows: Vec<Vec<String>> = table.rows.iter().map(texts).collect();
+        let rows = table.rows.iter().map(|row| row.iter().map(|cell| cell.text.clone()).collect());
+        let rows: Vec<Vec<String>> = rows.collect();
         assert_eq!(rows.len(), 11);
         assert_eq!(rows[0], ["all classes", "120,000", "90,000", "−30,000", "−1.20 MB"]);
         assert_eq!(rows[1], ["String", "1,500", "?", "?", "?"]);

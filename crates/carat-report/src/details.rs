@@ -150,22 +150,21 @@ fn push_parts(table: &mut FactTable, one: &VariantParts) {
     let largest = one.largest_difference();
     let (shown, others) = one.differing_by(0.03 * largest);
     let hidden = shown.len() < one.lines.len();
-    let row = |part: &str, change: String, bytes: f64| {
-        let difference = Cell::text(numbers::signed_bytes(bytes, largest));
-        vec![Cell::text(&one.variant), Cell::text(part), Cell::text(change), difference]
-    };
     for line in shown {
         let change = match line.line {
             LedgerLine::OfMedians => String::new(),
             _ => numbers::bytes_change(line.baseline, line.variant),
         };
-        table.rows.push(row(line.line.label(), change, line.difference()));
+        let bytes = numbers::signed_bytes(line.difference(), largest);
+        table.rows.push([&one.variant, line.line.label(), &change, &bytes].map(Cell::text).into());
     }
     if hidden {
-        table.rows.push(row("the others", String::new(), others));
+        let bytes = numbers::signed_bytes(others, largest);
+        table.rows.push([&*one.variant, "the others", "", &bytes].map(Cell::text).into());
     }
     let change = numbers::bytes_change(one.all.baseline, one.all.variant);
-    table.rows.push(row(one.all.line.label(), change, one.all.difference()));
+    let bytes = numbers::signed_bytes(one.all.difference(), largest);
+    table.rows.push([&one.variant, one.all.line.label(), &change, &bytes].map(Cell::text).into());
 }
 
 /// Memory as a multiple of the least that the application could have; `None` where no server forked.

@@ -110,17 +110,20 @@ fn push_section(out: &mut String, section: &DetailSection) {
     }
 }
 
+fn table_line(cells: Vec<String>) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
 fn push_table(out: &mut String, table: &FactTable) {
     let shown = table.shown(|place| place == ColumnPlace::Everywhere);
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let titles = shown.iter().map(|at| escaped(&table.columns[*at].title)).collect();
-    let _ = write!(out, "\n{}|", line(titles));
+    let _ = write!(out, "\n{}|", table_line(titles));
     for at in &shown {
         out.push_str(if table.columns[*at].right { "--:|" } else { "---|" });
     }
     out.push('\n');
     for row in table.rows.iter().take(ROWS) {
-        out.push_str(&line(shown.iter().map(|at| named(&row[*at].text)).collect()));
+        out.push_str(&table_line(shown.iter().map(|at| named(&row[*at].text)).collect()));
     }
 }
 

@@ -43,6 +43,10 @@ pub(crate) fn name(results: &Results, moment: Moment) -> String {
     }
 }
 
+fn bytes(value: f64) -> Cell {
+    Cell::amount(Unit::Bytes, Some(value))
+}
+
 /// A row per moment and variant.
 pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str) -> FactTable {
     let page = ColumnPlace::Page;
@@ -60,7 +64,6 @@ pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str)
             Column::text("difference"),
         ],
     );
-    let bytes = |value| Cell::amount(Unit::Bytes, Some(value));
     table.rows.extend(shown.iter().map(|one| {
         vec![
             Cell::text(name(results, one.moment)),

@@ -66,19 +66,7 @@ fn table(rows: &[RouteRow], several: bool) -> Option<FactTable> {
         columns.extend([Column::text("variant"), Column::number("n")]);
     }
     columns.extend(["responses", "errors", "p50", "p95", "p99"].map(Column::number));
-    let cells = |row: &RouteRow| {
-        let mut cells = vec![Cell::text(&row.name)];
-        if several {
-            cells.extend([Cell::text(&row.variant), Cell::count(row.trials)]);
-        }
-        cells.extend([
-            Cell::shown(Some(row.responses), |responses| format!("{responses:.0}")),
-            Cell::shown(Some(row.errors as f64), |errors| errors.to_string()),
-        ]);
-        cells.extend([row.p50, row.p95, row.p99].map(|p| Cell::amount(Unit::Seconds, p)));
-        cells
-    };
-    let rows: Vec<_> = rows.iter().map(cells).collect();
+    let rows: Vec<_> = rows.iter().map(|row| row.cells(several)).collect();
     (!rows.is_empty()).then(|| FactTable { rows, ..FactTable::new("Every route or step", columns) })
 }
 
@@ -130,6 +118,21 @@ fn row<'a>(
         p95: values.median_of(|times| Some(times.p95).filter(|_| has_beyond(times, 0.05))),
         p99: values.median_of(|times| Some(times.p99).filter(|_| has_beyond(times, 0.01))),
     })
+}
+
+impl RouteRow {
+    fn cells(&self, several: bool) -> Vec<Cell> {
+        let mut cells = vec![Cell::text(&self.name)];
+        if several {
+            cells.extend([Cell::text(&self.variant), Cell::count(self.trials)]);
+        }
+        cells.extend([
+            Cell::shown(Some(self.responses), |responses| format!("{responses:.0}")),
+            Cell::shown(Some(self.errors as f64), |errors| errors.to_string()),
+        ]);
+        cells.extend([self.p50, self.p95, self.p99].map(|p| Cell::amount(Unit::Seconds, p)));
+        cells
+    }
 }
 
 impl RouteValues {

@@ -10,7 +10,7 @@ use crate::memory_series::{is_resident, memory, memory_series};
 use crate::numbers;
 use crate::redact::{Audience, prepare};
 use crate::standing::in_order;
-use crate::table::{Cell, ColumnPlace, FactTable};
+use crate::table::{Cell, Column, ColumnPlace, FactTable};
 use crate::text::{columns, one_line, shorten};
 use crate::verdict::warnings;
 use crate::wording;
@@ -89,35 +89,46 @@ fn push_section(out: &mut String, section: &DetailSection, style: Style) {
     }
 }
 
+/// The text of a cell. What carat made for a terminal stays as it is: its spaces have a meaning.
+fn beside_text(column: &Column, cell: &Cell) -> String {
+    match column.place {
+        ColumnPlace::WideTerminal => cell.text.clone(),
+        _ => name(&cell.text),
+    }
+}
+
+fn is_above(column: &Column, text: &str) -> bool {
+    !column.right && columns(text) > NAME
+}
+
 /// Columns as wide as their widest cell. A long name stands above its row. Columns for which there is no room are left out.
 fn push_table(out: &mut String, table: &FactTable, style: Style) {
     let titles = table.columns.iter().map(|column| column.title.clone()).collect();
-    let text = |(at, cell): (usize, &Cell)| match table.columns[at].place {
-        // Made by carat, and its spaces have a meaning.
-        ColumnPlace::WideTerminal => cell.text.clone(),
-        _ => name(&cell.text),
-    };
-    let texts = table.rows.iter().map(|row| row.iter().enumerate().map(text).collect());
+    let texts = table.rows.iter().map(|row| {
+        table.columns.iter().zip(row).map(|(column, cell)| beside_text(column, cell)).collect()
+    });
     let texts: Vec<Vec<String>> = std::iter::once(titles).chain(texts).collect();
-    let is_above = |at: usize, text: &str| !table.columns[at].right && columns(text) > NAME;
     let width = |at: usize| {
-        let beside = texts.iter().map(|row| &row[at]).filter(|text| !is_above(at, text));
+        let beside =
+            texts.iter().map(|row| &row[at]).filter(|text| !is_above(&table.columns[at], text));
         beside.map(|text| columns(text)).max().unwrap_or(0)
     };
     let mut shown = table.shown(|place| place != ColumnPlace::Page);
     while shown.iter().map(|at| width(*at) + 2).sum::<usize>() > style.width {
-        let spare = |at: &usize| table.columns[*at].place == ColumnPlace::WideTerminal;
-        let Some(first) = shown.iter().position(spare) else { break };
+        let mut places = shown.iter().map(|at| table.columns[*at].place);
+        let Some(first) = places.position(|place| place == ColumnPlace::WideTerminal) else {
+            break;
+        };
         shown.remove(first);
     }
     for (number, texts) in texts.iter().enumerate() {
         let mut line = String::new();
         for &at in &shown {
             let text = &texts[at];
-            if is_above(at, text) {
+            if is_above(&table.columns[at], text) {
                 let _ = writeln!(out, "  {text}");
             }
-            let beside = if is_above(at, text) { "" } else { text };
+            let beside = if is_above(&table.columns[at], text) { "" } else { text };
             let gap = " ".repeat(width(at) - columns(beside));
             let mark = number.checked_sub(1).and_then(|row| table.rows[row][at].mark);
             let text = mark.map_or_else(|| beside.to_owned(), |mark| style.paint(mark, beside));

@@ -37,10 +37,11 @@ pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
         return Some(UseIt::Beyond(format!("{name} also changes {}", others.join(" and "))));
     }
     let of_baseline = info.variants.first().map(|baseline| &baseline.settings);
-    let changes = |place: &&str| {
-        variant.settings.get(*place) != of_baseline.and_then(|settings| settings.get(*place))
-    };
-    if let Some(place) = PLACES.into_iter().find(changes) {
+    let elsewhere = PLACES.into_iter().find(|place| {
+        let of_baseline = of_baseline.and_then(|settings| settings.get(*place));
+        variant.settings.get(*place) != of_baseline
+    });
+    if let Some(place) = elsewhere {
         return Some(UseIt::Beyond(format!("{name} also changes `{place}`")));
     }
     let settings = arguments(variant, planned.get("profile").and_then(toml::Value::as_str));
@@ -72,18 +73,20 @@ fn arguments(variant: &Variant, profile: Option<&str>) -> Vec<String> {
 
 /// Whether two texts of a setting have one value: a size may be in bytes or with its unit.
 fn is_same(one: &str, other: &str) -> bool {
-    let bytes = |text: &str| {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let factor = match &text[digits.len()..] {
-            "" => Some(1),
-            "k" => Some(1 << 10),
-            "m" => Some(1 << 20),
-            "g" => Some(1 << 30),
-            _ => None,
-        };
-        digits.parse::<u64>().ok()?.checked_mul(factor?)
-    };
     one == other || bytes(one).is_some_and(|one| Some(one) == bytes(other))
+}
+
+/// A number of bytes, also with its unit.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// The server's command as a shell reads it; [`UNKNOWN`] if it has places that only an experiment fills in.
@@ -120,6 +123,10 @@ mod tests {
         }
     }
 
+    fn command(text: &str) -> Option<UseIt> {
+        Some(UseIt::Command(text.into()))
+    }
+
     #[test]
     fn a_variant_of_settings_alone_has_a_command_and_any_other_says_what_it_changes() {
         let server = "[server]\ncommand = ['puma', '-C', 'my puma.rb']\n[[variant]]\nname = 'a'\n";
@@ -130,7 +137,6 @@ mod tests {
             ("prepare_fork", "full"),
             ("worker_growth", "40000"),
         ];
-        let command = |text: &str| Some(UseIt::Command(text.into()));
         for (keys, settings, expected) in [
             (
                 "",

@@ -305,9 +305,12 @@ fn open(results: &Results) -> Option<OpenVerdict> {
         return None;
     }
     let has = count(most as usize, "block");
-    if open.iter().all(|one| proven(one).is_none()) {
-        let fewest = Judge::new(question(&results.info)).fewest_blocks();
-        let allowed = fewest <= results.info.max_blocks;
+    // A run that had all its blocks cannot be continued.
+    let most_allowed = results.info.max_blocks;
+    let is_allowed = |blocks: u32| blocks <= most_allowed && (ran.len() as u32) < most_allowed;
+    let fewest = Judge::new(question(&results.info)).fewest_blocks();
+    if fewest > most && open.iter().all(|one| proven(one).is_none()) {
+        let allowed = is_allowed(fewest);
         let text = format!("{has} cannot decide; {fewest} can");
         return Some(OpenVerdict { text, blocks: Some(fewest), allowed });
     }
@@ -318,7 +321,7 @@ fn open(results: &Results) -> Option<OpenVerdict> {
         return Some(OpenVerdict { text, blocks: None, allowed: false });
     };
     let text = format!("{has} did not decide; probably {}", decided(latest));
-    let allowed = latest.high.is_some_and(|high| high <= results.info.max_blocks);
+    let allowed = latest.high.is_some_and(is_allowed);
     Some(OpenVerdict { text, blocks: latest.high, allowed })
 }
 
@@ -481,26 +484,37 @@ mod tests {
 
     #[test]
     fn an_open_verdict_says_when_it_is_decided_or_that_this_is_not_known() {
-        for (forecast, text, allowed) in [
+        for (forecast, most, text, allowed) in [
             (
                 None,
+                20,
                 "3 blocks did not decide; after how many blocks it is decided is not known yet",
                 false,
             ),
             (
-                Some(BlockForecast { low: 3, high: Some(3) }),
-                "3 blocks did not decide; probably decided after 3 blocks",
+                Some(BlockForecast { low: 10, high: Some(15) }),
+                20,
+                "3 blocks did not decide; probably decided after 10 to 15 blocks",
                 true,
             ),
             (
                 Some(BlockForecast { low: 10, high: Some(33) }),
+                20,
                 "3 blocks did not decide; probably decided after 10 to 33 blocks",
+                false,
+            ),
+            (
+                Some(BlockForecast { low: 3, high: Some(3) }),
+                3,
+                "3 blocks did not decide; probably decided after 3 blocks",
                 false,
             ),
         ] {
             let found = Some(estimate(-0.1, -0.01, 0.1));
             let open = Conclusion { forecast, ..conclusion(Verdict::Undecided, found) };
-            let open = VerdictTable::new(&results(vec![open])).open.unwrap();
+            let mut results = results(vec![open]);
+            results.info.max_blocks = most;
+            let open = VerdictTable::new(&results).open.unwrap();
             let blocks = forecast.and_then(|forecast| forecast.high);
             assert_eq!((open.text.as_str(), open.blocks, open.allowed), (text, blocks, allowed));
         }

@@ -90,9 +90,8 @@ fn cells(row: &VerdictRow) -> [String; 4] {
         (None, Some(_)) => "so far".to_owned(),
         (None, None) => String::new(),
     };
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let value = row.value.clone().unwrap_or_else(|| "–".to_owned());
-    [name(&row.variant), value, text(&row.change), interval]
+    [name(&row.variant), value, row.change.clone().unwrap_or_default(), interval]
 }
 
 /// What stands after the figures.

@@ -76,15 +76,18 @@ pub(crate) fn axis_picture(axis: &IntervalAxis) -> Markup {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_value_beyond_the_axis_has_a_mark_at_its_end_and_its_number() {
-        let estimate = |ratio: f64| Estimate {
+    fn estimate(ratio: f64) -> Estimate {
+        Estimate {
             ratio,
             ratio_interval: (ratio - 0.1, ratio + 0.1),
             difference: ratio,
             difference_interval: (ratio - 0.1, ratio + 0.1),
             confidence: 0.95,
-        };
+        }
+    }
+
+    #[test]
+    fn a_value_beyond_the_axis_has_a_mark_at_its_end_and_its_number() {
         let axis = IntervalAxis::new([estimate(-0.2)].into_iter(), 0.02).unwrap();
         let inside = interval_picture(&estimate(-0.2), &axis).into_string();
         assert!(!inside.contains("<text") && inside.contains(r#"class="mark""#), "{inside}");

@@ -2,7 +2,7 @@
 
 use crate::mark::{Mark, word};
 use crate::numbers;
-use crate::table::{ColumnPlace, FactTable};
+use crate::table::{Column, ColumnPlace, FactTable};
 use crate::text::one_line;
 use crate::wording::Sentence;
 use carat_model::{Estimate, Unit, Verdict};
@@ -13,19 +13,23 @@ pub(super) fn scrollable(label: &str, table: &Markup) -> Markup {
     markup! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
 }
 
+/// The class of a column whose texts are aligned to the left.
+fn left(column: &Column) -> Option<&'static str> {
+    (!column.right).then_some("l")
+}
+
 /// Every column of a table; the first cell of a row is its heading.
 pub(super) fn table(table: &FactTable) -> Markup {
-    let left = |at: usize| (!table.columns[at].right).then_some("l");
     let shown = table.shown(|place| place != ColumnPlace::WideTerminal);
     let markup = markup! {
         table {
-            thead { tr { @for &at in &shown { th class=[left(at)] scope="col" { (table.columns[at].title) } } } }
+            thead { tr { @for &at in &shown { th class=[left(&table.columns[at])] scope="col" { (table.columns[at].title) } } } }
             tbody { @for row in &table.rows { tr {
                 @for &at in &shown {
                     @let cell = &row[at];
                     @if at == 0 { th scope="row" { (one_line(&cell.text)) } }
                     @else {
-                        td class=[left(at)] data-v=[cell.value] {
+                        td class=[left(&table.columns[at])] data-v=[cell.value] {
                             @if let Some(mark) = cell.mark { span class=(mark_class(mark)) { (cell.text) } }
                             @else { (one_line(&cell.text)) }
                         }

@@ -159,8 +159,10 @@ fn before(samples: &[Sample], load_began_ms: u64) -> Option<f64> {
 }
 
 fn numbers(variants: &[VariantSharing], unit: &str) -> FactTable {
-    let known = |mark: &f64| variants.iter().any(|variant| variant.near(*mark).is_some());
-    let known: Vec<f64> = MARKS.into_iter().filter(known).collect();
+    let known: Vec<f64> = MARKS
+        .into_iter()
+        .filter(|mark| variants.iter().any(|variant| variant.near(*mark).is_some()))
+        .collect();
     let marks = known.iter().map(|mark| format!("about {}", Unit::Count.show(*mark)));
     let titles = std::iter::once("0".to_owned()).chain(marks).chain(["all".to_owned()]);
     let first = Column::text(format!("shared after … {unit}"));

@@ -76,14 +76,16 @@ fn numbers(variants: &[VariantLedger<'_>]) -> FactTable {
     let names = variants.iter().map(|variant| Column::number(&variant.name));
     let columns = std::iter::once(Column::text("part")).chain(names).collect();
     let mut table = FactTable::new("Parts of the memory", columns);
-    let mut push = |name: &str, size: &dyn Fn(&Ledger) -> Option<f64>| {
-        let sizes = ledgers.iter().map(|ledger| Cell::amount(Unit::Bytes, size(ledger)));
-        table.rows.push(std::iter::once(Cell::text(name)).chain(sizes).collect());
-    };
     for kind in PartKind::ALL.into_iter().filter(present) {
-        push(kind.label(), &|ledger| size(ledger, kind));
+        table.rows.push(row(kind.label(), ledgers.iter().map(|ledger| size(ledger, kind))));
     }
-    push("unexplained", &|ledger| Some(ledger.unexplained as f64));
-    push("total", &|ledger| Some(ledger.pss.0 as f64));
+    let unexplained = ledgers.iter().map(|ledger| Some(ledger.unexplained as f64));
+    table.rows.push(row("unexplained", unexplained));
+    table.rows.push(row("total", ledgers.iter().map(|ledger| Some(ledger.pss.0 as f64))));
     table
+}
+
+fn row(name: &str, sizes: impl Iterator<Item = Option<f64>>) -> Vec<Cell> {
+    let sizes = sizes.map(|size| Cell::amount(Unit::Bytes, size));
+    std::iter::once(Cell::text(name)).chain(sizes).collect()
 }

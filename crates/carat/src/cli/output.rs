@@ -169,6 +169,10 @@ pub(crate) fn page_options(share: bool) -> PageOptions {
 mod tests {
     use super::*;
 
+    fn missing() -> io::Error {
+        io::Error::from_raw_os_error(2)
+    }
+
     #[test]
     fn no_line_that_a_message_quotes_looks_like_another_message_or_is_a_command() {
         for (text, printed) in [
@@ -187,7 +191,6 @@ mod tests {
 
     #[test]
     fn a_cause_is_said_once_and_without_its_number() {
-        let missing = || io::Error::from_raw_os_error(2);
         let said = anyhow::Error::new(missing()).context("cannot read a.toml");
         let expected = ["error: cannot read a.toml", "  caused by: No such file or directory"]
             .map(String::from);

@@ -82,6 +82,7 @@ mod seal;
 mod services;
 mod serving;
 mod serving_malloc;
+mod short_verdict;
 mod slurm_cluster;
 mod supply;
 mod support;
