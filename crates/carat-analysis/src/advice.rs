@@ -6,7 +6,7 @@
 use crate::in_effect::{is_in_effect, requested};
 use carat_model::OutsideReading;
 use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger};
-use carat_model::{Bytes, count};
+use carat_model::{Bytes, GrowthKind, PartGrowth, TrackedPart, count};
 use carat_outside::census::Census;
 use carat_outside::unshared::{Cause, UnsharedTable};
 use carat_ruby::RubyVersion;
@@ -72,6 +72,34 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
         std::cmp::Reverse((first, finding.at_most))
     });
     found
+}
+
+/// The same beside growth: where what is in use grows, no finding is about memory that is free. An allocator returns none
+/// of a leak, and a suggestion to change it would be taken for an answer.
+pub fn findings_beside_growth(ledger: &Ledger, growth: &[PartGrowth]) -> Vec<Finding> {
+    let mut found = findings(ledger, &OutsideReading::default());
+    if grows_in_use(growth) {
+        found.retain(|finding| {
+            finding.shrinks.is_empty() || finding.shrinks.iter().any(|part| !FREE.contains(part))
+        });
+    }
+    found
+}
+
+/// Parts that hold nothing that is in use.
+const FREE: [PartKind; 2] = [PartKind::MallocFree, PartKind::SlotsFree];
+
+/// Whether objects or memory in use grow, beyond doubt or not yet beyond it.
+fn grows_in_use(growth: &[PartGrowth]) -> bool {
+    let in_use = [TrackedPart::KeptObjects, TrackedPart::KeptMemory, TrackedPart::MallocLive];
+    growth.iter().filter(|part| in_use.contains(&part.part)).any(|part| match part.kind {
+        GrowthKind::Linear | GrowthKind::Rising => true,
+        GrowthKind::Undecided => {
+            let matters = part.tolerance.unwrap_or(0.0);
+            part.interval.is_some_and(|(low, _)| low > matters)
+        }
+        _ => false,
+    })
 }
 
 fn is_loose(free: Bytes, live: Bytes) -> bool {

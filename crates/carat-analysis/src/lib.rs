@@ -28,7 +28,7 @@ mod scale;
 mod tune_outcome;
 mod warning;
 
-pub use advice::{Finding, findings};
+pub use advice::{Finding, findings, findings_beside_growth};
 pub use census_difference::classes_of;
 pub use census_difference::{
     CensusDifference, CensusFigure, ClassChange, ExplainedTree, FigureChange, LostSize,

@@ -18,6 +18,8 @@ pub enum TrackedPart {
     MallocLive,
     /// Memory that malloc holds and that is not allocated.
     MallocFree,
+    /// Slots of the objects that the roots reach, and what those hold in malloc: no garbage, and nothing that is free.
+    KeptMemory,
 }
 
 /// The unit of the work that growth is measured against.
@@ -38,6 +40,8 @@ pub enum GrowthKind {
     Flat,
     /// It grows more and more slowly.
     LevellingOff,
+    /// It still rises, but more slowly than it did: a warm-up, a cache that fills, or growth like a logarithm or a root.
+    Rising,
     /// It grows by a constant amount per request or second.
     Linear,
     /// One jump, and no other growth that matters.
@@ -84,6 +88,20 @@ pub struct PartGrowth {
     /// What `linear` requires, where the run is shorter than that.
     #[serde(default)]
     pub required: Option<GrowthEvidence>,
+    /// What readings from outside show; `None` where the part was judged from samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readings: Option<ReadingEvidence>,
+}
+
+/// What readings of kept objects show of their growth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReadingEvidence {
+    /// Readings that count.
+    pub readings: u32,
+    /// Progress at the first reading at which the growth was found to be linear.
+    pub proven_at: Option<f64>,
+    /// The least amount that would follow if the growth ended like that of a cache that fills; `None` if no such end fits.
+    pub to_come: Option<f64>,
 }
 
 /// The length of a run: what it had, or what `linear` requires. Unknown is `None`.
@@ -145,6 +163,7 @@ impl PartGrowth {
             per_day: None,
             observed: None,
             required: None,
+            readings: None,
         }
     }
 }
@@ -159,6 +178,7 @@ impl TrackedPart {
             Self::KeptObjects => "kept objects",
             Self::MallocLive => "malloc live",
             Self::MallocFree => "malloc free",
+            Self::KeptMemory => "kept memory",
         }
     }
 }

@@ -40,14 +40,15 @@ pub use count::counted;
 pub use fleet::Fleet;
 pub use group_use::{GroupLimit, GroupUse, LimitKind};
 pub use growth::{
-    DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, VariantGrowth,
+    DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence,
+    TrackedPart, VariantGrowth,
 };
 pub use ledger::Ledger;
 pub use load::{
     CableOptions, HttpOptions, LoadFlag, LoadReport, LoadSpec, LoadTable, LoadTemplate, Severity,
     SidekiqOptions, SqlQueueOptions,
 };
-pub use memory::{CgroupSample, InsideSample, MemberSample, Sample, SamplerCost};
+pub use memory::{CgroupSample, InsideSample, KeptReading, MemberSample, Sample, SamplerCost};
 pub use metric::{Better, METRICS, Metric, MetricMoment};
 pub use moment::Moment;
 pub use nearest::{did_you_mean, nearest};
@@ -57,7 +58,7 @@ pub use outside::{OUTSIDE_SCHEMA, OutsideReading};
 pub use percent::Percent;
 pub use placeholder::{TextPart, is_placeholder_name, text_parts};
 pub use printable::{is_printable, one_line, plain, shorten};
-pub use recording::{ClassGrowth, Recording};
+pub use recording::{ClassGrowth, GrowthOutlook, MemoryLimit, Recording};
 pub use results::{
     BlockForecast, Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, LeastDistance,
     MachineComparison, MachineFacts, MachineTypeEstimate, MemoryFigure, MomentComparison,

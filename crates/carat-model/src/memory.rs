@@ -53,6 +53,29 @@ pub struct Sample {
     /// Objects by class; only in the sample after the load, of an experiment that asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub census: Option<Box<TrialCensus>>,
+    /// What the Rubies of the tree keep, where a reading from outside was completed since the sample before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Box<KeptReading>>,
+}
+
+/// What the roots of a tree's Rubies reach, read from outside: what a full collection would leave.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct KeptReading {
+    /// Milliseconds since the recording began, halfway through the reading.
+    pub at_ms: u64,
+    /// Requests answered by then; `None` while no load is driven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
+    /// The Rubies that were read: all of the tree.
+    pub rubies: Vec<u32>,
+    /// Objects that are reached.
+    pub objects: u64,
+    /// Present bytes of their slots and of what they hold in malloc; `None` where the owners are unknown.
+    pub bytes: Option<Bytes>,
+    /// Objects that nothing reaches.
+    pub garbage_objects: u64,
+    /// Processor time of the reading in seconds.
+    pub cpu_s: f64,
 }
 
 /// Figures of the probes of a tree. A figure that any of them lacks is `None`.

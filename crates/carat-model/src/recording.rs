@@ -1,6 +1,6 @@
 //! A recording: the memory of one process tree over time.
 
-use super::{Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
+use super::{Bytes, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of a recording's file.
@@ -65,6 +65,47 @@ pub struct RecordingEnd {
     /// Classes whose objects become more, where `--look` asked for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassGrowth>,
+    /// The limit of memory that the tree's control groups reach first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<MemoryLimit>,
+    /// Why objects that are kept could not be read from outside; `None` if they were, or nobody tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
+    /// The rate of growth so far; `None` where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<GrowthOutlook>,
+}
+
+/// The latest rate of growth, and when the limit of memory would be reached at that rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GrowthOutlook {
+    /// Whether the growth is proven to be linear, in this or another part.
+    pub proven: bool,
+    /// Bytes per second in the second half, proven or not.
+    pub per_second: f64,
+    /// Lower and upper limit, each with 5 % error.
+    pub interval: (f64, f64),
+    /// Seconds until the limit is reached at that rate; `None` without a limit, or where it may not grow.
+    pub limit_in_s: Option<f64>,
+    /// The same at the upper and at the lower limit of the rate.
+    pub limit_between_s: Option<(f64, f64)>,
+}
+
+/// A limit of memory of a control group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// The group's path, as far as it is visible.
+    pub group: String,
+    pub limit: Bytes,
+    /// What counted against it, without pages of files that the kernel can drop at once.
+    pub used: Bytes,
+}
+
+impl MemoryLimit {
+    /// What is left of the limit.
+    pub fn left(&self) -> Bytes {
+        self.limit.saturating_sub(self.used)
+    }
 }
 
 /// A class whose number of objects grows.

@@ -11,7 +11,8 @@ use crate::heap::{
 };
 use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkAmount, ChunkTable, EXTENT_BYTES, MallocCensus, read_malloc};
-use crate::memory::Memory;
+use crate::mapped_file::{FileAccess, open_mapped};
+use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryGate, MemoryNeed, NeedPart, census_need};
 use crate::owners::{
     ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, read_threads,

@@ -3,10 +3,13 @@
 use crate::numbers::{count, grouped_count, percent, seconds};
 use crate::redact::{Audience, prepare_recording};
 use crate::text::one_line;
-use carat_analysis::growth::{cause, found, tolerances, undecided_parts};
+use carat_analysis::growth::{cause, found, outlook_sentence, tolerances, undecided_parts};
 use carat_model::recording::Recording;
 use carat_model::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Unit, metric};
 use std::fmt::{self, Write};
+
+/// Classes that are listed; the page has more.
+const CLASSES: usize = 5;
 
 /// What grew, by how much and why, and the cost of recording.
 pub fn growth_text(recording: &Recording) -> String {
@@ -52,13 +55,34 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     if let Some(cause) = cause(&recording.growth) {
         writeln!(out, "  {cause}")?;
     }
-    for class in recording.end.iter().flat_map(|end| &end.classes) {
+    for line in outlook_lines(recording) {
+        writeln!(out, "  {line}")?;
+    }
+    for class in recording.end.iter().flat_map(|end| &end.classes).take(CLASSES) {
         writeln!(out, "  {}", class_sentence(class))?;
     }
     match tolerances(&recording.growth).as_str() {
         "" => Ok(()),
         tolerances => writeln!(out, "  {tolerances}"),
     }
+}
+
+/// The rate so far and what it would mean, and why what Ruby keeps could not be read.
+pub(crate) fn outlook_lines(recording: &Recording) -> Vec<String> {
+    let Some(end) = &recording.end else { return Vec::new() };
+    let last_ms = recording.samples.last().map_or(0, |sample| sample.at_ms);
+    let now_ms = recording.info.started_ms + last_ms;
+    let rate = match &end.outlook {
+        Some(outlook) => outlook_sentence(outlook, end.limit.as_ref(), now_ms),
+        None => "so far the rate of the memory is not known: too few samples".to_owned(),
+    };
+    let unread = end.unread.as_ref().map(|reason| {
+        format!(
+            "what Ruby keeps could not be read, which would prove a leak sooner: {}",
+            one_line(reason)
+        )
+    });
+    [Some(rate), unread].into_iter().flatten().collect()
 }
 
 /// How a class grows: `Post grows by 3.0 objects per request (2.9 to 3.1, 99 % interval, 40 readings), 412 B each`.
@@ -121,5 +145,17 @@ fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
         count(cost.samples, "sample"),
         cost.full_samples,
         cost.late
+    )?;
+    let spent: Vec<f64> =
+        recording.samples.iter().filter_map(|s| Some(s.kept.as_ref()?.cpu_s)).collect();
+    if spent.is_empty() {
+        return Ok(());
+    }
+    let (all, number) = (spent.iter().sum::<f64>(), count(spent.len(), "reading"));
+    let seconds = recording.samples.last().map_or(0.0, |sample| seconds(sample.at_ms)).max(1.0);
+    let share = percent(all / seconds, 2);
+    writeln!(
+        out,
+        "  and {all:.2} s, {share}, for {number} of what Ruby keeps; --no-look leaves them out"
     )
 }

@@ -7,9 +7,10 @@ use carat_stats::budget::blocks_for;
 use carat_stats::family::{Decision, Design, GuardResult, guard};
 use carat_stats::growth::{GrowthClass, classify};
 use carat_stats::simulate::{
-    Disturbance, Noise, Order, Replication, SeededRng, SimulatedExperiment, Soak, SoakShape,
-    repeated_t_test_errs,
+    Disturbance, KeptShape, Noise, Order, Replication, SeededRng, SimulatedExperiment,
+    SimulatedReadings, Soak, SoakShape, repeated_t_test_errs,
 };
+use carat_stats::steady::{LEAST_READINGS, SteadyClass, steady_growth};
 use std::io::{self, Write};
 
 /// The published effect of compaction and the margin of a usual question.
@@ -18,7 +19,7 @@ const MARGIN: f64 = 0.0025;
 
 type Table = fn(&mut dyn Write, u32) -> io::Result<()>;
 
-const TABLES: [(&str, Table); 10] = [
+const TABLES: [(&str, Table); 11] = [
     ("orders", orders),
     ("effect", effect),
     ("nothing", nothing),
@@ -29,6 +30,7 @@ const TABLES: [(&str, Table); 10] = [
     ("guards", guards),
     ("growth", growth),
     ("minima", minima),
+    ("readings", readings),
 ];
 
 fn main() -> io::Result<()> {
@@ -454,4 +456,75 @@ fn shares(soak: Soak, replications: u32) -> (f64, f64) {
     }
     let share = |n: u32| 100.0 * f64::from(n) / f64::from(replications);
     (share(linear), share(harmless))
+}
+
+/// The test that is repeated after every reading: how often it has said "steady" at any look so far.
+fn readings(out: &mut dyn Write, replications: u32) -> io::Result<()> {
+    const LOOKS: [f64; 6] = [1e3, 2e3, 3e3, 5e3, 10e3, 20e3];
+    writeln!(
+        out,
+        "### Readings of what is kept, asked after every reading: called steady so far %, at least once, by requests\n"
+    )?;
+    write!(out, "| truth | noise |")?;
+    for requests in LOOKS {
+        write!(out, " {:.0} k |", requests / 1e3)?;
+    }
+    writeln!(out, "\n|---|---|{}", "--:|".repeat(LOOKS.len()))?;
+    for (truth, shape, leak) in reading_truths() {
+        for (name, noise, correlation) in READING_NOISES {
+            let small = SimulatedReadings::small(shape, leak, 125.0);
+            let simulated = SimulatedReadings { noise, correlation, ..small };
+            write!(out, "| {truth} | {name} |")?;
+            let first = first_calls(&simulated, 20e3, replications / 5);
+            for requests in LOOKS {
+                let called = first.iter().flatten().filter(|&&call| call <= requests).count();
+                write!(out, " {:.1} |", 100.0 * called as f64 / first.len() as f64)?;
+            }
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Standard deviation and correlation of readings, with a name.
+const READING_NOISES: [(&str, f64, f64); 3] = [
+    ("18 objects, as measured", 18.0, 0.0),
+    ("18, correlated 0.7", 18.0, 0.7),
+    ("200 objects", 200.0, 0.3),
+];
+
+fn reading_truths() -> Vec<(&'static str, KeptShape, f64)> {
+    use KeptShape::{Flat, Logarithm, Root, Saturating, Stairs, Steps, Walk};
+    let cache = |size| Saturating { size, length: size };
+    vec![
+        ("flat", Flat, 0.0),
+        ("warm-up, 3,000 objects within 500", Saturating { size: 3e3, length: 500.0 }, 0.0),
+        ("warm-up, 6,000 objects within 5,000", Saturating { size: 6e3, length: 5e3 }, 0.0),
+        ("cache of 5,000, filled at random", cache(5e3), 0.0),
+        ("cache of 15,000, filled at random", cache(15e3), 0.0),
+        ("log, 1,000·ln", Logarithm { size: 1e3, length: 200.0 }, 0.0),
+        ("√x, 100·√x", Root { size: 100.0 }, 0.0),
+        ("three steps of 1,000, one in 1,000", Stairs { size: 1e3, length: 1e3 }, 0.0),
+        ("warm-up, 30,000 objects within 2,000", Saturating { size: 3e4, length: 2e3 }, 0.0),
+        ("random walk, 500 in 1,000", Walk { size: 500.0, length: 1e3 }, 0.0),
+        ("leak of 1 object", Flat, 1.0),
+        ("leak of 1 object + warm-up within 500", Saturating { size: 3e3, length: 500.0 }, 1.0),
+        ("leak of 1 object in steps of 100", Steps { size: 100.0, length: 100.0 }, 0.0),
+        ("leak of 0.2 objects", Flat, 0.2),
+    ]
+}
+
+/// The work done at the first look that said "steady" in each simulated run.
+fn first_calls(simulated: &SimulatedReadings, until: f64, replications: u32) -> Vec<Option<f64>> {
+    let mut rng = SeededRng::new(22);
+    let number = (until / simulated.apart) as usize;
+    let first = |series: Vec<(f64, f64)>| {
+        let mut looks = LEAST_READINGS..=series.len();
+        looks.find(|&n| is_steady(&series[..n])).map(|n| series[n - 1].0)
+    };
+    (0..replications).map(|_| first(simulated.run(number, &mut rng))).collect()
+}
+
+fn is_steady(series: &[(f64, f64)]) -> bool {
+    steady_growth(series, 0.1).is_some_and(|found| found.class == SteadyClass::Steady)
 }

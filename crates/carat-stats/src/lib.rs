@@ -17,6 +17,7 @@ pub mod sequence;
 pub mod signed_rank;
 pub mod simulate;
 pub mod slope;
+pub mod steady;
 pub mod student;
 pub mod summary;
 mod trend;

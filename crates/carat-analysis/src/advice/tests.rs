@@ -3,7 +3,7 @@
 use super::*;
 use carat_model::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
 
-use carat_outside::heap::{AgeCensus, ClassCount, HeapCensus};
+use carat_model::ProgressUnit;
 use carat_outside::unshared::CauseShare;
 use carat_ruby::version::V3_3;
 
@@ -54,6 +54,35 @@ fn plain(ledger: &Ledger) -> Vec<Finding> {
 
 fn codes(ledger: &Ledger) -> Vec<&'static str> {
     plain(ledger).iter().map(|finding| finding.code).collect()
+}
+
+#[test]
+fn a_leak_of_what_is_in_use_is_not_answered_by_an_allocator() {
+    let mut leaking = ledger(process(1, 0));
+    leaking.parts = vec![LedgerPart {
+        kind: PartKind::MallocFree,
+        pss: Bytes(10 * MB),
+        private: Bytes(10 * MB),
+        resident: Bytes(10 * MB),
+    }];
+    leaking.processes[0].swap = Some(Bytes(MB));
+    let beside = |part, kind, low| {
+        let growth = PartGrowth {
+            interval: Some((low, 3000.0)),
+            tolerance: Some(4.0),
+            ..PartGrowth::without_figures(part, kind, ProgressUnit::Requests, 2000.0)
+        };
+        let found = findings_beside_growth(&leaking, &[growth]);
+        found.iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    let all = ["allocator", "malloc-free", "swap"];
+    for part in [TrackedPart::KeptObjects, TrackedPart::KeptMemory, TrackedPart::MallocLive] {
+        assert_eq!(beside(part, GrowthKind::Linear, 1000.0), ["swap"]);
+        assert_eq!(beside(part, GrowthKind::Undecided, 1000.0), ["swap"], "not proven yet");
+        assert_eq!(beside(part, GrowthKind::Undecided, -9.0), all);
+        assert_eq!(beside(part, GrowthKind::Flat, -1.0), all);
+    }
+    assert_eq!(beside(TrackedPart::MallocFree, GrowthKind::Linear, 1000.0), all);
 }
 
 #[test]

@@ -7,13 +7,17 @@
 mod asymptote;
 mod classes;
 mod evidence;
+mod kept;
 mod recording;
 mod series;
+mod so_far;
 mod trials;
 mod words;
 
 pub use classes::{ClassSeries, growing_classes};
+pub use kept::of_readings;
 pub use recording::of_recording;
+pub use so_far::{outlook, outlook_sentence};
 pub use trials::of_variants;
 pub use words::{
     amount, cause, found, interval, sentence, tolerances, undecided_parts, undecided_sentence,
@@ -122,6 +126,7 @@ fn tolerance(part: TrackedPart, progress: ProgressUnit, level: f64) -> f64 {
 pub fn innermost_growth(parts: &[PartGrowth]) -> Option<&PartGrowth> {
     let inward = [
         TrackedPart::KeptObjects,
+        TrackedPart::KeptMemory,
         TrackedPart::MallocLive,
         TrackedPart::MallocFree,
         TrackedPart::Private,

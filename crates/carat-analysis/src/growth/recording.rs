@@ -2,9 +2,11 @@
 
 use crate::growth::evidence::RunLength;
 use crate::growth::series::{PlacedSample, bytes, kept, kept_after_major};
-use crate::growth::{classify_all, leave_out_summed_levels};
+use crate::growth::{classify_all, leave_out_summed_levels, of_readings};
 use carat_model::memory::tracked_memory;
-use carat_model::{Bytes, GrowthKind, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart};
+use carat_model::{
+    Bytes, GrowthKind, KeptReading, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart,
+};
 
 /// A decrease of sharing by less than this share of the tree does not count as erosion.
 const ERODED: f64 = 0.05;
@@ -24,8 +26,22 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     let length = RunLength::of(progress, std::slice::from_ref(&placed));
     let mut found = classify_all(progress, parts, kept, &length);
     leave_out_summed_levels(&mut found, samples);
+    let readings: Vec<&KeptReading> =
+        samples.iter().filter_map(|sample| sample.kept.as_deref()).collect();
+    add_readings(&mut found, of_readings(progress, &readings));
     found.extend(erosion(samples));
     found
+}
+
+/// Adds what readings from outside show. They know kept objects without garbage, so where they are enough the probe's
+/// count does not matter.
+fn add_readings(found: &mut Vec<PartGrowth>, readings: Vec<PartGrowth>) {
+    for part in readings {
+        found.retain(|one| one.part != part.part || (part.is_undecided() && !one.is_undecided()));
+        if !found.iter().any(|one| one.part == part.part) {
+            found.push(part);
+        }
+    }
 }
 
 /// The samples that growth is judged from, each with the progress of the run.

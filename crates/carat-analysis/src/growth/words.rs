@@ -2,7 +2,8 @@
 
 use crate::growth::innermost_growth;
 use carat_model::{
-    Bytes, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, TrackedPart, counted,
+    Bytes, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence, TrackedPart,
+    counted,
 };
 
 /// The classification of a part, in one sentence without a full stop.
@@ -30,7 +31,15 @@ pub fn found(growth: &PartGrowth) -> String {
         GrowthKind::Linear => {
             let by = growth.rate.map_or_else(String::new, |by| by_rate(growth, by));
             let run = growth.observed.as_ref().map_or(length, evidence);
-            format!("grows by {by} ({}, {run})", interval(growth))
+            let run = growth.readings.map_or(run.clone(), |of| format!("{}, {run}", readings(&of)));
+            format!("grows by {by} ({}, {run}){}", interval(growth), proof(growth))
+        }
+        GrowthKind::Rising => {
+            let by = growth.rate.map_or_else(String::new, |by| by_rate(growth, by));
+            format!(
+                "still rises, but more and more slowly: by {by} lately ({}, {length}), which is no leak so far",
+                interval(growth)
+            )
         }
         GrowthKind::Stepwise => format!(
             "has one step of {} in {length} and no other growth{at_most}",
@@ -48,6 +57,24 @@ pub fn found(growth: &PartGrowth) -> String {
     }
 }
 
+/// When readings were enough to call growth linear, and how large a cache must be at least if that is what grows.
+fn proof(growth: &PartGrowth) -> String {
+    let Some(of) = growth.readings else { return String::new() };
+    let after = of.proven_at.map(|at| format!(", proven after {}", length(growth.progress, at)));
+    let end = match of.to_come {
+        Some(least) => format!(
+            "; if it is a cache that fills, at least another {} will follow",
+            amount(growth.part, least)
+        ),
+        None => "; nothing says that it will end".to_owned(),
+    };
+    after.unwrap_or_default() + &end
+}
+
+fn readings(of: &ReadingEvidence) -> String {
+    format!("{} {} from outside", of.readings, counted(&f64::from(of.readings), "reading"))
+}
+
 /// Whether the whole interval of the rate is below zero, by more than what does not matter.
 fn falls(growth: &PartGrowth) -> bool {
     let matters = -growth.tolerance.unwrap_or(0.0);
@@ -61,9 +88,18 @@ fn towards(growth: &PartGrowth) -> String {
 
 /// What would decide parts that are undecided, without a full stop; `None` if that is unknown.
 pub fn what_decides(open: &[&PartGrowth]) -> Option<String> {
+    let kept = open.iter().find(|part| part.readings.is_some());
+    let kept = kept.and_then(|part| {
+        let needed = length(part.progress, part.needed?);
+        Some(format!("readings until about {needed} would decide {}", part.part.label()))
+    });
     let required = open.iter().find_map(|part| part.required.as_ref());
-    if let Some(required) = required {
-        return Some(format!("\"grows\" needs at least {}", evidence(required)));
+    let required =
+        required.map(|required| format!("\"grows\" needs at least {}", evidence(required)));
+    match (kept, required) {
+        (Some(kept), Some(required)) => return Some(format!("{kept}; of the others {required}")),
+        (Some(one), None) | (None, Some(one)) => return Some(one),
+        (None, None) => {}
     }
     let needed = open.iter().filter_map(|part| Some((part.needed?, part.progress)));
     let (amount, progress) = needed.max_by(|one, other| one.0.total_cmp(&other.0))?;
@@ -88,9 +124,10 @@ fn undecided(growth: &PartGrowth) -> String {
         );
     }
     let length = length(growth.progress, growth.over);
+    let of = growth.readings.map(|of| format!(", {}", readings(&of))).unwrap_or_default();
     let needed = growth.needed.map(|n| self::length(growth.progress, n));
     let needed = needed.map(|n| format!("; about {n} would decide")).unwrap_or_default();
-    format!("is undecided after {length} ({interval}{needed})")
+    format!("is undecided after {length}{of} ({interval}{needed})")
 }
 
 /// That growth is undecided, and what would decide it, in one sentence without a full stop.
@@ -145,6 +182,9 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
         TrackedPart::KeptObjects => {
             "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
         }
+        TrackedPart::KeptMemory => {
+            "memory that Ruby objects keep: objects that become larger, or a cache of large ones"
+        }
         TrackedPart::MallocLive => {
             "memory from malloc that is not freed: contents of kept objects or a native extension"
         }
@@ -178,6 +218,7 @@ fn name(part: TrackedPart) -> &'static str {
         TrackedPart::KeptObjects => "the number of kept objects",
         TrackedPart::MallocLive => "malloc's live memory",
         TrackedPart::MallocFree => "malloc's free memory",
+        TrackedPart::KeptMemory => "the memory that Ruby objects keep",
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::observe::cgroup::{CgroupVersion, amount, field, parse_groups};
 use crate::process::ProcRoot;
-use carat_model::{Bytes, GroupLimit, LimitKind};
+use carat_model::{Bytes, GroupLimit, LimitKind, MemoryLimit};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -43,8 +43,20 @@ impl GroupMemory {
 
 /// The limits of this process's group and of every group above. Empty if there is none or if nothing can be seen.
 pub(super) fn group_memory(root: &ProcRoot) -> Vec<GroupMemory> {
-    let own = root.path().join("self");
-    let texts = ["cgroup", "mountinfo"].map(|name| fs::read_to_string(own.join(name)));
+    group_memory_of(root, "self")
+}
+
+/// The limit that the groups of a process reach first; `None` if there is none or if nothing can be seen.
+pub fn nearest_limit(root: &ProcRoot, pid: u32) -> Option<MemoryLimit> {
+    let groups = group_memory_of(root, &pid.to_string());
+    let nearest = groups.into_iter().min_by_key(GroupMemory::left)?;
+    Some(MemoryLimit { group: nearest.name, limit: nearest.limit, used: nearest.used })
+}
+
+/// The groups of a process, looked up where this process has them mounted.
+fn group_memory_of(root: &ProcRoot, process: &str) -> Vec<GroupMemory> {
+    let groups = fs::read_to_string(root.path().join(process).join("cgroup"));
+    let texts = [groups, fs::read_to_string(root.path().join("self/mountinfo"))];
     let [Ok(groups), Ok(mounts)] = texts else { return Vec::new() };
     let mounts = parse_mounts(&mounts);
     let beside = root.path().parent().unwrap_or(Path::new("/"));

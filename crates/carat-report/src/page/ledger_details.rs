@@ -4,8 +4,7 @@ use crate::numbers::{or_question_mark, percent, percent_of};
 use crate::page::elements::{scrollable, unknown_cell, value_cell};
 use crate::process_names::name;
 use crate::text::{capital, one_line};
-use carat_analysis::findings;
-use carat_model::OutsideReading;
+use carat_analysis::Finding;
 use carat_model::Unit;
 use carat_model::ledger::{Arena, Basis, Ledger, ProcessLedger, RubyHeap, SlotPool};
 use maud::{Markup, html as markup};
@@ -18,8 +17,7 @@ const ARENAS: usize = 20;
 const PROCESSES: usize = 24;
 
 /// What to try, and the evidence for it. The ledger must be prepared for its reader.
-pub(crate) fn what_to_try(ledger: &Ledger, reading: Option<&OutsideReading>) -> Markup {
-    let findings = findings(ledger, reading.unwrap_or(&OutsideReading::default()));
+pub(super) fn what_to_try(ledger: &Ledger, findings: &[Finding]) -> Markup {
     markup! {
         section #findings {
             h2 { "What to try" }
@@ -30,7 +28,7 @@ pub(crate) fn what_to_try(ledger: &Ledger, reading: Option<&OutsideReading>) -> 
             } @else {
                 p.soft { "A reason for an experiment, not its result: " code { "carat compare" } " shows what a setting saves, and at what cost." }
                 ol {
-                    @for finding in &findings { li {
+                    @for finding in findings { li {
                         strong { (finding.code) }
                         @if let Some(bytes) = finding.at_most { ", at most " (bytes) }
                         ": " (finding.evidence) ". "

@@ -7,7 +7,7 @@ use crate::page::{ledger, ledger_details, outside};
 use crate::redact::prepare_ledger;
 use crate::redact_census::prepare_outside;
 use crate::text::{capital, shorten};
-use carat_analysis::{Diagnosis, diagnosis};
+use carat_analysis::{Diagnosis, diagnosis, findings};
 use carat_model::Ledger;
 use carat_model::OutsideReading;
 use maud::{Markup, html as markup};
@@ -24,6 +24,7 @@ pub fn ledger_html(
     let shown = reading.map(|reading| prepare_outside(reading, options.audience));
     let title = headline(&ledger);
     let found = diagnosis(&ledger, shown.as_ref(), None);
+    let findings = findings(&ledger, reading.unwrap_or(&OutsideReading::default()));
     let mut gallery = Gallery::default();
     let body = markup! {
         header.top { span { "Carat ledger of " b { (shorten(&server, 120)) } } }
@@ -31,7 +32,7 @@ pub fn ledger_html(
             h1 { (title) }
             (rows(&found))
             (ledger::section(&ledger, &mut gallery))
-            (ledger_details::what_to_try(&ledger, reading))
+            (ledger_details::what_to_try(&ledger, &findings))
             (outside::sections(shown.as_ref(), &mut gallery))
             (ledger_details::details(&ledger))
         }

@@ -9,11 +9,12 @@ use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
 use crate::page::{growth, ledger, ledger_details, routes};
 use crate::process_names::process_names;
-use crate::recording_text::class_sentence;
+use crate::recording_text::{class_sentence, outlook_lines};
 use crate::redact::prepare_recording;
 use crate::text::{capital, one_line, shorten};
+use carat_analysis::findings_beside_growth;
 use carat_analysis::growth::{
-    cause, interval, sentence, tolerances, undecided_parts, undecided_sentence,
+    cause, innermost_growth, interval, sentence, tolerances, undecided_parts, undecided_sentence,
 };
 use carat_model::memory::tracked_memory;
 use carat_model::recording::{Marker, MarkerKind};
@@ -54,6 +55,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
         main {
             h1 { (title) }
             @if let Some(lead) = lead(recording) { p.lead { (capital(&lead)) "." } }
+            @for line in outlook_lines(recording) { p.lead { (capital(&line)) "." } }
             (key_facts(recording))
             @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
             (memory_over_time(recording, &title, &mut gallery))
@@ -62,7 +64,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
             @if let Some(report) = report { (routes::load_section(report)) }
             @if let Some(last) = &recording.ledger {
                 (ledger::section(last, &mut gallery))
-                (ledger_details::what_to_try(last, None))
+                (ledger_details::what_to_try(last, &findings_beside_growth(last, &recording.growth)))
                 (ledger_details::details(last))
             }
         }
@@ -90,7 +92,10 @@ fn lead(recording: &Recording) -> Option<String> {
 /// The growth of all memory, or of the first part that is known.
 fn whole(recording: &Recording) -> Option<&PartGrowth> {
     let whole = recording.growth.iter().find(|growth| growth.part == TrackedPart::Memory);
-    whole.or(recording.growth.first())
+    // What is kept may be known to grow long before the memory is.
+    let proven = innermost_growth(&recording.growth).filter(|part| part.readings.is_some());
+    let open = whole.is_none_or(PartGrowth::is_undecided);
+    proven.filter(|_| open).or(whole).or(recording.growth.first())
 }
 
 fn key_facts(recording: &Recording) -> Markup {

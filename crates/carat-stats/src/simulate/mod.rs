@@ -5,9 +5,11 @@
 mod blocks;
 mod noise;
 mod order;
+mod readings;
 mod series;
 
 pub use blocks::{Replication, SimulatedExperiment, repeated_t_test_errs};
 pub use noise::{Noise, SeededRng};
 pub use order::{Disturbance, Order};
+pub use readings::{KeptShape, SimulatedReadings};
 pub use series::{Soak, SoakShape};

@@ -5,11 +5,10 @@ use crate::cli::record_view::RecordingView;
 use crate::cli::{Exit, output};
 use crate::run::Interrupt;
 use crate::run::recording::{
-    ActiveRecording, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
+    ActiveRecording, LookPace, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
 };
 use anyhow::{Context, bail};
-use carat_analysis::findings;
-use carat_model::OutsideReading;
+use carat_analysis::findings_beside_growth;
 use carat_model::load::{ReplayFormat, ReplayPace};
 use carat_model::recording::Recording;
 use carat_model::{HttpOptions, LoadReport, Percent, Span};
@@ -44,9 +43,12 @@ pub(crate) struct RecordArgs {
     /// Share of one core that sampling may take, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
     budget: f64,
-    /// Also read which classes' objects become more, from outside, once in this time
+    /// Read what Ruby keeps, and which classes become more, from outside once in this time [default: as often as 2% of a core allow, more often at first]
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     look: Option<Span>,
+    /// Do not read the memory of the server: only what the kernel and a probe tell
+    #[arg(long, conflicts_with = "look")]
+    no_look: bool,
     #[command(flatten)]
     load: RecordLoadArgs,
     /// File to write [default: the command's name with .recording.jsonl]
@@ -180,7 +182,12 @@ fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
     if args.look.is_some_and(|look| look.0 < SHORTEST_LOOK) {
         bail!("--look must be one second or longer; a reading takes about 0.2 s for 100 MB");
     }
-    let (path, limit, look) = (output_path(args)?, args.limit, args.look);
+    let look = match (args.no_look, args.look) {
+        (true, _) => None,
+        (false, None) => Some(LookPace::ByCost),
+        (false, Some(span)) => Some(LookPace::Every(span)),
+    };
+    let (path, limit) = (output_path(args)?, args.limit);
     Ok(RecordingRequest { path, sampling, limit, load, look })
 }
 
@@ -215,7 +222,7 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
         if let Some(ledger) = recording.ledger.as_ref().filter(|_| args.details) {
             output::print_text(&format!(
                 "\n{}",
-                ledger_text(ledger, &findings(ledger, &OutsideReading::default()))
+                ledger_text(ledger, &findings_beside_growth(ledger, &recording.growth))
             ))?;
         }
     }

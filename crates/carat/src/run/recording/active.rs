@@ -4,14 +4,14 @@ use crate::run::Interrupt;
 use crate::run::recording::RecordError;
 use crate::run::recording::conclude::conclude;
 use crate::run::recording::load::{LoadDriver, RecordingLoad};
-use crate::run::recording::looks::ClassWatch;
+use crate::run::recording::looks::{KeptWatch, Progress, WatchEnd};
 use crate::run::recording::recorder::{Recorder, RecorderStep};
 use crate::run::recording::subject::RecordingSubject;
 use crate::run::session::{Session, SessionOptions};
 use crate::store::recording::Journal;
 use carat_model::Span;
 use carat_model::recording::{RECORDING_SCHEMA, Recording, RecordingEnd, RecordingInfo};
-use carat_proc::observe::SampleOptions;
+use carat_proc::observe::{SampleOptions, nearest_limit};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,8 +31,17 @@ pub(crate) struct RecordingRequest {
     /// When to stop, if not at the end of the tree.
     pub(crate) limit: Option<Span>,
     pub(crate) load: Option<RecordingLoad>,
-    /// Time from one reading of the memory from outside to the next.
-    pub(crate) look: Option<Span>,
+    /// Readings of the memory from outside; `None` for none.
+    pub(crate) look: Option<LookPace>,
+}
+
+/// How often the memory is read from outside.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LookPace {
+    /// As often as the cost of a reading allows.
+    ByCost,
+    /// Once in this time.
+    Every(Span),
 }
 
 /// What shows a recording while it runs.
@@ -50,7 +59,7 @@ pub(crate) struct ActiveRecording<'a> {
     limit: Option<Span>,
     interrupt: Interrupt,
     load: Option<LoadDriver>,
-    classes: Option<ClassWatch>,
+    kept: Option<KeptWatch>,
     recorder: Recorder<'a>,
 }
 
@@ -72,7 +81,10 @@ impl<'a> ActiveRecording<'a> {
         interrupt: Interrupt,
     ) -> Result<Self, RecordError> {
         let RecordingRequest { path, sampling, limit, load, look } = request;
-        let classes = look.map(|every| ClassWatch::new(every.0));
+        let kept = look.map(|pace| match pace {
+            LookPace::ByCost => KeptWatch::new(None),
+            LookPace::Every(span) => KeptWatch::new(Some(span.0)),
+        });
         let load = load.map(|load| LoadDriver::new(load, limit)).transpose()?;
         let journal = create_journal(&path, subject)?;
         let options = SessionOptions {
@@ -85,7 +97,7 @@ impl<'a> ActiveRecording<'a> {
             let _ = fs::remove_file(&path);
         })?;
         let recorder = Recorder::new(session, journal);
-        Ok(Self { path, limit, interrupt, load, classes, recorder })
+        Ok(Self { path, limit, interrupt, load, kept, recorder })
     }
 
     /// Records until the tree, the load or the time ends or the user stops it. Returns which, in words.
@@ -118,17 +130,21 @@ impl<'a> ActiveRecording<'a> {
 
     /// Stops the subject, if it is a command, and completes the file.
     pub(crate) fn finish(mut self, ended: String) -> Result<FinishedRecording, RecordError> {
-        let load = self.load.map(LoadDriver::end);
-        self.recorder.write_last(self.classes.is_some());
-        let watch = self.classes.take();
-        let (classes, note) =
-            watch.map(|watch| watch.end(&self.recorder.session.members())).unwrap_or_default();
+        let load = self.load.take().map(LoadDriver::end);
+        self.recorder.write_last(self.kept.is_some());
+        let members = self.recorder.session.members();
+        let root = self.recorder.session.root();
+        let limit = members.first().and_then(|first| nearest_limit(root, first.pid));
+        let now = self.progress();
+        let looked = self.kept.take().map(|watch| watch.end(&members, now)).unwrap_or_default();
+        let WatchEnd { classes, note, unread } = looked;
         let printed = self.recorder.session.log_note();
         let survivors = self.recorder.session.stop(GRACE).survivors;
         let refusal = self.recorder.session.refusal().map(str::to_owned);
         let warnings = refusal.into_iter().chain(note).chain(printed).collect();
         let cost = self.recorder.session.cost();
-        let end = RecordingEnd { ended, load, cost, warnings, classes };
+        let outlook = None;
+        let end = RecordingEnd { ended, load, cost, warnings, classes, limit, unread, outlook };
         let mut journal = self.recorder.into_journal();
         let recording = conclude(&mut journal, &self.path, end)?;
         let loss = journal.loss().map(|(lines, error)| (lines, error.to_string()));
@@ -137,12 +153,21 @@ impl<'a> ActiveRecording<'a> {
 
     /// Begins a reading of the memory from outside if one is due.
     fn look_if_due(&mut self) {
-        let Some(classes) = &mut self.classes else { return };
-        let elapsed = self.recorder.session.elapsed();
-        if classes.is_due(elapsed) {
-            let members = self.recorder.session.members();
-            classes.begin(members, elapsed, self.recorder.requests);
+        let now = self.progress();
+        // Before the load the server only boots, which says nothing about its growth.
+        let waits = self.load.as_ref().is_some_and(|load| !load.is_sending());
+        let Some(watch) = self.kept.as_mut().filter(|_| !waits) else { return };
+        if watch.is_due(now) {
+            watch.begin(self.recorder.session.members(), now);
         }
+        if let Some(kept) = watch.take_kept() {
+            self.recorder.keep_reading(kept);
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let elapsed = self.recorder.session.elapsed();
+        Progress { elapsed, requests: self.recorder.requests }
     }
 
     /// Whether the time is over. A load that ends with the recording may receive its last answers.

@@ -2,7 +2,7 @@
 
 use crate::run::recording::RecordError;
 use crate::store::recording::{Journal, read};
-use carat_analysis::growth::of_recording;
+use carat_analysis::growth::{of_recording, outlook};
 use carat_model::recording::{Entry, Recording, RecordingEnd};
 use carat_model::{LoadFlag, LoadReport, Severity, count};
 use std::path::Path;
@@ -15,6 +15,7 @@ pub(super) fn conclude(
 ) -> Result<Recording, RecordError> {
     let mut recording = read(path)?;
     recording.growth = of_recording(&recording);
+    end.outlook = outlook(&recording.samples, &recording.growth, end.limit.as_ref());
     end.warnings.extend(warnings(&recording, &end));
     journal.append(&Entry::Growth(recording.growth.clone()));
     journal.append(&Entry::End(Box::new(end.clone())));

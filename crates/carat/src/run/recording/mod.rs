@@ -7,7 +7,7 @@ mod looks;
 mod recorder;
 mod subject;
 
-pub(crate) use active::{ActiveRecording, RecordingDisplay, RecordingRequest};
+pub(crate) use active::{ActiveRecording, LookPace, RecordingDisplay, RecordingRequest};
 pub(crate) use conclude::is_invalid;
 pub(crate) use load::RecordingLoad;
 pub(crate) use recorder::Recorder;

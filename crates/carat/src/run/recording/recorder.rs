@@ -3,7 +3,7 @@
 use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::store::recording::Journal;
 use carat_model::recording::{Entry, Marker, MarkerKind};
-use carat_model::{Bytes, Sample, ThinnedSeries};
+use carat_model::{Bytes, KeptReading, Sample, ThinnedSeries};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -22,6 +22,10 @@ pub(crate) struct Recorder<'a> {
     major_gcs: Option<u64>,
     /// Requests answered so far, if load is driven.
     pub(super) requests: Option<u64>,
+    /// A reading from outside that goes into the next sample.
+    reading: Option<Box<KeptReading>>,
+    /// All readings so far; there are some hundreds at most, unless the user asks for more.
+    pub(crate) readings: Vec<KeptReading>,
     /// The newest sample.
     pub(crate) last: Option<Sample>,
     /// The newest sample with PSS.
@@ -49,6 +53,8 @@ impl<'a> Recorder<'a> {
             slots: BTreeMap::new(),
             major_gcs: None,
             requests: None,
+            reading: None,
+            readings: Vec::new(),
             last: None,
             last_with_pss: None,
             memory: ThinnedSeries::default(),
@@ -105,7 +111,14 @@ impl<'a> Recorder<'a> {
         self.journal
     }
 
-    fn keep(&mut self, sample: Sample) {
+    /// Keeps a reading from outside.
+    pub(super) fn keep_reading(&mut self, reading: KeptReading) {
+        self.readings.push(reading.clone());
+        self.reading = Some(Box::new(reading));
+    }
+
+    fn keep(&mut self, mut sample: Sample) {
+        sample.kept = self.reading.take();
         let major_gcs = sample.inside.and_then(|inside| inside.major_gcs);
         if self.major_gcs.is_some() && major_gcs > self.major_gcs {
             self.mark(MarkerKind::MajorGc);
