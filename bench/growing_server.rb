@@ -3,7 +3,7 @@
 require 'fiddle'
 require 'socket'
 
-# A server on one thread that grows in a known way: `PORT=… ruby growing_server.rb leak|objects|cache|flat`.
+# A server on one thread that grows in a known way: `PORT=… ruby growing_server.rb leak|objects|strings|cache|flat`.
 class GrowingServer
   RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello"
   # Entries of the full cache; it fills as 1 - exp(-requests / ENTRIES).
@@ -34,6 +34,9 @@ class GrowingServer
 
   # One object of 40 bytes, kept.
   def objects = @kept << Object.new
+
+  # One string of 2 kB, kept.
+  def strings = @kept << 'x' * 2000
 
   # Up to 15,000 strings of 600 bytes: at most 10 MB.
   def cache = @cache[rand(ENTRIES)] ||= 'x' * 600

@@ -63,6 +63,8 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
         redaction.rules.edit_line(&mut end.ended);
         end.warnings.iter_mut().for_each(|warning| redaction.rules.edit(warning));
         end.classes.iter_mut().for_each(|one| one.class = redaction.class(&one.class));
+        end.unread.iter_mut().for_each(|reason| redaction.rules.edit(reason));
+        end.limit.iter_mut().for_each(|limit| redaction.rules.edit_line(&mut limit.group));
         if let Some(load) = &mut end.load {
             redaction.rules.edit_line(&mut load.url);
             let files = [&mut load.plan.scenario, &mut load.plan.replay];

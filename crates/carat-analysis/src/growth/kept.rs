@@ -39,12 +39,17 @@ fn of_series(part: TrackedPart, progress: ProgressUnit, series: &[(f64, f64)]) -
     let (over, level) = series.last().copied().unwrap_or_default();
     let matters = tolerance(part, progress, level);
     let found = steady_growth(series, matters);
-    let kind = found.map_or(GrowthKind::Undecided, |found| kind(found.class));
+    let proven = proven_at(series, matters);
+    let kind = match found.map_or(GrowthKind::Undecided, |found| kind(found.class)) {
+        // The error of the test is that of all looks together, so what one of them proved holds until the growth slows down.
+        GrowthKind::Undecided if proven.is_some() => GrowthKind::Linear,
+        kind => kind,
+    };
     let slower = found.filter(|_| kind == GrowthKind::Rising);
     let evidence = ReadingEvidence {
         readings: u32::try_from(found.map_or(series.len(), |found| found.readings))
             .unwrap_or(u32::MAX),
-        proven_at: proven_at(series, matters).filter(|_| kind == GrowthKind::Linear),
+        proven_at: proven.filter(|_| kind == GrowthKind::Linear),
         to_come: found.and_then(|found| found.to_come),
     };
     PartGrowth {

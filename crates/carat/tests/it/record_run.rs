@@ -53,11 +53,16 @@ fn a_recording_contains_the_trees_memory_its_ledger_and_the_cost_of_recording() 
 
 /// Records `bench/growing_server.rb` in one of its modes, under load that carat drives.
 fn growing(folder: &Folder, mode: &str, requests: u32) -> Recording {
+    growing_at(folder, mode, requests, "5000")
+}
+
+/// The same at another number of requests per second.
+fn growing_at(folder: &Folder, mode: &str, requests: u32, rate: &str) -> Recording {
     let port = carat::target::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/");
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
     let requests = requests.to_string();
-    let load = ["--load", &url, "--rate", "5000", "-n", &requests, "--every", "50ms"];
+    let load = ["--load", &url, "--rate", rate, "-n", &requests, "--every", "50ms"];
     let command = ["-o", "g.jsonl", "--", "ruby", server, mode];
     let arguments = [&["record"], &load[..], &command[..]].concat();
     let mut program = folder.carat(&arguments);
@@ -100,6 +105,29 @@ fn kept_objects_are_reported_as_the_cause_if_the_heap_grows_in_slabs() {
     let kept = growth_of(TrackedPart::KeptObjects, &recording);
     assert_eq!(kept.kind, GrowthKind::Linear, "{kept:?}");
     assert!((0.7..1.3).contains(&kept.rate.unwrap()), "{kept:?}");
+}
+
+#[test]
+fn strings_of_2_kb_that_are_kept_are_a_leak_within_4_000_requests() {
+    require!(Ruby);
+    let folder = Folder::new("strings");
+    let recording = growing_at(&folder, "strings", 4000, "100");
+    let kept = growth_of(TrackedPart::KeptMemory, &recording);
+    assert_eq!(kept.kind, GrowthKind::Linear, "{kept:?}");
+    assert!((1500.0..2600.0).contains(&kept.rate.unwrap()), "{kept:?}");
+    assert!(kept.readings.unwrap().proven_at.is_some_and(|at| at <= 4000.0), "{kept:?}");
+    let end = recording.end.as_ref().unwrap();
+    assert!(end.outlook.is_some_and(|outlook| outlook.proven && outlook.per_second > 0.0));
+}
+
+#[test]
+fn a_server_that_keeps_nothing_is_not_called_a_leak_by_readings_of_what_it_keeps() {
+    require!(Ruby);
+    let folder = Folder::new("flat");
+    let recording = growing_at(&folder, "flat", 2000, "100");
+    assert!(recording.samples.iter().any(|sample| sample.kept.is_some()), "it was not read");
+    let parts = &recording.growth;
+    assert!(parts.iter().all(|part| part.kind != GrowthKind::Linear), "{parts:?}");
 }
 
 #[test]

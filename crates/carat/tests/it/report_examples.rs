@@ -9,8 +9,8 @@ use carat_model::ledger::{
     RubyHeap, SlotPool,
 };
 use carat_model::recording::{
-    Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, RecordedLoadPlan, Recording, RecordingEnd,
-    RecordingInfo,
+    GrowthOutlook, Marker, MarkerKind, MemoryLimit, RECORDING_SCHEMA, RecordedLoad,
+    RecordedLoadPlan, Recording, RecordingEnd, RecordingInfo,
 };
 use carat_model::{
     Bytes, ClassGrowth, Conclusion, DailyGrowth, Estimate, GrowthKind, InsideSample, MemberSample,
@@ -307,6 +307,19 @@ pub(crate) fn recording(text: &str) -> Recording {
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],
         classes: vec![growing_class(text)],
+        limit: Some(MemoryLimit {
+            group: text.into(),
+            limit: Bytes(2_000_000_000),
+            used: Bytes(1_200_000_000),
+        }),
+        unread: Some(text.into()),
+        outlook: Some(GrowthOutlook {
+            proven: true,
+            per_second: 3000.0,
+            interval: (2700.0, 3300.0),
+            limit_in_s: Some(266_667.0),
+            limit_between_s: Some((242_424.0, 296_296.0)),
+        }),
     };
     Recording {
         info,
