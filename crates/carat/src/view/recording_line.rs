@@ -8,7 +8,10 @@ use std::fmt::Write;
 /// One line on the newest sample of a recording, and on lines that could not be written.
 pub(crate) fn recording_line(recorder: &Recorder<'_>) -> String {
     let Some(sample) = &recorder.last else { return String::new() };
-    let line = sample_line(sample, recorder.last_with_pss.as_ref());
+    let mut line = sample_line(sample, recorder.last_with_pss.as_ref());
+    if let Some(growth) = &recorder.kept_growth {
+        let _ = write!(line, "  {growth}");
+    }
     match recorder.loss() {
         Some((lines, error)) => {
             format!("{line}  {} not written: {error}", count(lines, "line"))

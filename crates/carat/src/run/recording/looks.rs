@@ -34,6 +34,8 @@ pub(super) struct KeptWatch {
     /// The newest reading, until it is taken.
     kept: Option<KeptReading>,
     refusal: Option<String>,
+    /// Whether any reading said what the whole tree keeps.
+    is_known: bool,
 }
 
 /// How far the recording was.
@@ -55,7 +57,15 @@ pub(super) struct WatchEnd {
 impl KeptWatch {
     pub(super) fn new(every: Option<Duration>) -> Self {
         let due = every.unwrap_or(SHORTEST);
-        Self { every, due, running: None, readings: Vec::new(), kept: None, refusal: None }
+        Self {
+            every,
+            due,
+            running: None,
+            readings: Vec::new(),
+            kept: None,
+            refusal: None,
+            is_known: false,
+        }
     }
 
     /// Whether a reading should begin. Collects the one before if it is complete.
@@ -89,7 +99,7 @@ impl KeptWatch {
         if self.every.is_none() {
             self.due = now.elapsed + self.pause(now.elapsed, spent);
         }
-        if let Some((_, reason)) = reading.refused.iter().next() {
+        if let Some((_, reason)) = reading.refused.first() {
             self.refusal = Some(reason.clone());
         } else if kept.is_none() {
             let mut parts = reading.processes.iter().flat_map(|census| &census.unknown);
@@ -99,6 +109,7 @@ impl KeptWatch {
         if !counts.is_empty() {
             self.readings.push((halfway, counts));
         }
+        self.is_known |= kept.is_some();
         self.kept = kept;
     }
 
@@ -114,9 +125,11 @@ impl KeptWatch {
     /// The classes that grow, and why nothing could be read. One last reading of processes that still run says how large
     /// their objects are.
     pub(super) fn end(mut self, members: &[Identity], now: Progress) -> WatchEnd {
+        let is_slow = self.running.is_some();
         self.collect(now);
         let number = self.readings.len();
-        let unread = self.refusal.take().filter(|_| number == 0);
+        let slow = is_slow.then(|| "no reading was completed in that time".to_owned());
+        let unread = self.refusal.take().or(slow).filter(|_| !self.is_known);
         if number < FEWEST {
             let reason = unread.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let note = format!(

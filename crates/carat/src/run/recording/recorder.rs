@@ -2,8 +2,9 @@
 
 use crate::run::session::{ProbeAccess, Session, SessionStep};
 use crate::store::recording::Journal;
+use carat_analysis::growth::{innermost_growth, of_readings, sentence};
 use carat_model::recording::{Entry, Marker, MarkerKind};
-use carat_model::{Bytes, KeptReading, Sample, ThinnedSeries};
+use carat_model::{Bytes, KeptReading, ProgressUnit, Sample, ThinnedSeries};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -25,7 +26,9 @@ pub(crate) struct Recorder<'a> {
     /// A reading from outside that goes into the next sample.
     reading: Option<Box<KeptReading>>,
     /// All readings so far; there are some hundreds at most, unless the user asks for more.
-    pub(crate) readings: Vec<KeptReading>,
+    readings: Vec<KeptReading>,
+    /// How what is kept grows, in words, as soon as its rate is known.
+    pub(crate) kept_growth: Option<String>,
     /// The newest sample.
     pub(crate) last: Option<Sample>,
     /// The newest sample with PSS.
@@ -55,6 +58,7 @@ impl<'a> Recorder<'a> {
             requests: None,
             reading: None,
             readings: Vec::new(),
+            kept_growth: None,
             last: None,
             last_with_pss: None,
             memory: ThinnedSeries::default(),
@@ -114,6 +118,14 @@ impl<'a> Recorder<'a> {
     /// Keeps a reading from outside.
     pub(super) fn keep_reading(&mut self, reading: KeptReading) {
         self.readings.push(reading.clone());
+        let readings: Vec<&KeptReading> = self.readings.iter().collect();
+        let progress = match reading.answered {
+            Some(_) => ProgressUnit::Requests,
+            None => ProgressUnit::Seconds,
+        };
+        let growth = of_readings(progress, &readings);
+        let known = innermost_growth(&growth).or(growth.iter().find(|part| part.rate.is_some()));
+        self.kept_growth = known.map(sentence);
         self.reading = Some(Box::new(reading));
     }
 
