@@ -65,7 +65,7 @@ end
 # What `carat explain` printed, by its sections.
 class Explained
   def initialize(numbers, *arguments)
-    text, error, status = Open3.capture3(CARAT, 'explain', *arguments)
+    text, error, status = Open3.capture3(CARAT, 'explain', '--details', *arguments)
     raise error unless status.success?
 
     @lines = numbers.reduce(text) { |found, (real, fixed)| found.gsub(/\b#{real}\b/, fixed.to_s) }.lines(chomp: true)

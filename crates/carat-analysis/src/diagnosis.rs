@@ -3,7 +3,12 @@
 
 use crate::advice::{Finding, findings};
 use carat_model::ledger::{Basis, FileUse, Ledger, LedgerPart, PartKind};
-use carat_model::{Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, shorten};
+use carat_model::{
+    Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, counted, grouped, shorten,
+};
+use carat_outside::census::Census;
+use carat_outside::heap::ClassCount;
+use carat_outside::unshared::Remedy;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -62,7 +67,7 @@ pub struct DiagnosisRow {
 /// What to look at next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NextLook {
+pub enum FollowUp {
     /// Try the settings that the findings name.
     Suggest,
     /// Who holds malloc's memory.
@@ -77,7 +82,7 @@ pub enum NextLook {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
     pub rows: Vec<DiagnosisRow>,
-    pub next: NextLook,
+    pub next: FollowUp,
 }
 
 /// The size of the tree at an earlier moment.
@@ -104,7 +109,7 @@ pub fn diagnosis(
         reading.and_then(|reading| garbage(ledger, reading)),
         largest(ledger),
         most(ledger, reading),
-        Some(help_row(ledger, help)),
+        Some(compacted(ledger, reading).unwrap_or_else(|| help_row(ledger, help))),
     ];
     let next = next_step(ledger, reading, help);
     Diagnosis { rows: rows.into_iter().flatten().collect(), next }
@@ -152,7 +157,7 @@ fn limit(ledger: &Ledger) -> Option<DiagnosisRow> {
     let group = ledger.group.as_ref()?;
     let nearest = group.nearest_limit();
     let mut text = match nearest {
-        Some(limit) => against(limit),
+        Some(limit) => against(limit, group),
         None => no_limit(group)?,
     };
     let high = group.limits.iter().filter(|limit| limit.kind == LimitKind::High);
@@ -163,45 +168,32 @@ fn limit(ledger: &Ledger) -> Option<DiagnosisRow> {
         text += &format!("; above memory.high of {}, so it is slowed down", high.limit);
     }
     if let Some(others) = group.other_processes.filter(|others| *others > 0) {
-        text += &format!("; {} of its group", counted_other(others));
+        text += &format!("; {others} other {} there too", counted(&others, "process"));
     }
     if let Some(kills) = group.oom_kills.filter(|kills| *kills > 0) {
-        text += &format!("; the kernel has killed {} there", count(kills, "process"));
+        text += &format!("; the kernel has killed {} in it", count(kills, "process"));
     }
     Some(row(DiagnosisKind::Limit, nearest.map(|limit| limit.limit), text))
 }
 
-fn counted_other(others: u64) -> String {
-    match others {
-        1 => "1 other process is".to_owned(),
-        some => format!("{some} other processes are"),
-    }
-}
-
-fn against(limit: &GroupLimit) -> String {
+fn against(limit: &GroupLimit, group: &GroupUse) -> String {
     let what = match limit.kind {
         LimitKind::Max => "",
         LimitKind::High => " (memory.high, from which on it is slowed down)",
         LimitKind::WithSwap => " (swap included)",
     };
-    format!(
-        "{} of {}{what} used, {} left ({}; {})",
-        limit.used,
-        limit.limit,
-        limit.left(),
-        percent(limit.used, limit.limit),
-        group_name(&limit.group)
-    )
+    let whose = match limit.group == group.name {
+        true => String::new(),
+        false => format!("; it is that of {} above", shorten(&limit.group, NAME)),
+    };
+    let (used, left) = (percent(limit.used, limit.limit), limit.left());
+    format!("{} of {}{what} used ({used}), {left} left{whose}", limit.used, limit.limit)
 }
 
 fn no_limit(group: &GroupUse) -> Option<String> {
     let current = group.current?;
     let set = group.working_set.map(|set| format!(", working set {set}")).unwrap_or_default();
-    Some(format!("none; {} is charged {current}{set}", group_name(&group.name)))
-}
-
-fn group_name(name: &str) -> String {
-    format!("control group {}", shorten(name, NAME))
+    Some(format!("none; its control group is charged {current}{set}"))
 }
 
 /// What is charged and in the memory of no process.
@@ -210,8 +202,7 @@ fn beside(ledger: &Ledger) -> Option<DiagnosisRow> {
     let in_files: Bytes = files.values().map(|(bytes, _)| *bytes).sum();
     let mut parts: Vec<String> = Vec::new();
     let group = ledger.group.as_ref();
-    let whole = group.and_then(|group| group.current).unwrap_or(ledger.pss).max(ledger.pss);
-    let is_much = |bytes: &Bytes| share(*bytes, whole) >= WORTH_A_ROW;
+    let is_much = |bytes: &Bytes| share(*bytes, ledger.pss) >= WORTH_A_ROW;
     let mut sorted: Vec<(&str, Bytes, u32)> =
         files.iter().map(|(name, (bytes, pid))| (*name, *bytes, *pid)).collect();
     sorted.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
@@ -293,29 +284,53 @@ fn growth(ledger: &Ledger, earlier: Earlier) -> Option<DiagnosisRow> {
     Some(row(DiagnosisKind::Growth, Some(size), text))
 }
 
-/// Garbage that is there because no collection has run, which is not what the app keeps.
+/// Garbage that is there because no collection has run, which is not what the app keeps. Forked processes share theirs, so it
+/// is that of the process with most.
 fn garbage(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisRow> {
-    let reached: Vec<_> = reading.processes.iter().filter_map(|one| one.reach.as_ref()).collect();
-    if !reached.is_empty() {
-        let objects: u64 = reached.iter().map(|one| one.unreached_objects).sum();
-        let slots = Bytes(reached.iter().map(|one| one.unreached_slot_bytes).sum());
-        let malloc = Bytes(reached.iter().map(|one| one.unreached_chunks.present).sum());
-        let all = slots + malloc;
-        let text = format!(
-            "a full collection would free {}: {slots} of slots and {malloc} of malloc, {} of the memory",
-            count(objects, "object"),
-            percent(all, ledger.pss)
-        );
-        return (share(all, ledger.pss) >= NAMED_FILE)
-            .then(|| row(DiagnosisKind::Garbage, Some(all), text));
+    let most = reading.processes.iter().max_by_key(|one| garbage_of(one))?;
+    let all = garbage_of(most)?;
+    let whole = resident(ledger, most);
+    if share(all, whole) < NAMED_FILE {
+        return None;
     }
-    let heaps = reading.processes.iter().filter_map(|one| one.heap.as_ref()?.unswept);
-    let unswept = Bytes(heaps.map(|amount| amount.bytes).sum());
-    let text = format!(
-        "{unswept} of slots hold objects that the last collection found dead and has not swept yet"
-    );
-    (share(unswept, ledger.pss) >= NAMED_FILE)
-        .then(|| row(DiagnosisKind::Garbage, Some(unswept), text))
+    let place = place(reading, most);
+    let text = match &most.reach {
+        Some(reach) => format!(
+            "a full collection would free {} {}{place}: {} of slots and {} of malloc, {} of its memory",
+            grouped(reach.unreached_objects),
+            counted(&reach.unreached_objects, "object"),
+            Bytes(reach.unreached_slot_bytes),
+            Bytes(reach.unreached_chunks.present),
+            percent(all, whole)
+        ),
+        None => format!(
+            "{all} of slots{place} hold objects that the last collection found dead and has not swept yet"
+        ),
+    };
+    Some(row(DiagnosisKind::Garbage, Some(all), text))
+}
+
+fn garbage_of(census: &Census) -> Option<Bytes> {
+    match &census.reach {
+        Some(reach) => {
+            Some(Bytes(reach.unreached_slot_bytes) + Bytes(reach.unreached_chunks.present))
+        }
+        None => census.heap.as_ref()?.unswept.map(|amount| Bytes(amount.bytes)),
+    }
+}
+
+/// Resident memory of a process that was read; what a census counts is in it, shared or not.
+fn resident(ledger: &Ledger, census: &Census) -> Bytes {
+    let process = ledger.processes.iter().find(|one| one.pid == census.process);
+    process.map_or(ledger.pss, |process| process.rss)
+}
+
+/// Which of several processes it is.
+fn place(reading: &OutsideReading, census: &Census) -> String {
+    match reading.processes.len() {
+        1 => String::new(),
+        _ => format!(" in process {}", census.process),
+    }
 }
 
 fn largest(ledger: &Ledger) -> Option<DiagnosisRow> {
@@ -381,45 +396,47 @@ fn most(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<DiagnosisRo
     largest_class(ledger, reading?)
 }
 
-#[derive(Debug, Default)]
-struct ClassSum {
-    objects: u64,
-    slots: u64,
-    malloc: Option<u64>,
-    garbage: Option<u64>,
-}
-
+/// The class with most bytes in one process: forked processes share objects, so a sum would count them several times.
 fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisRow> {
-    let mut sums: BTreeMap<&str, ClassSum> = BTreeMap::new();
-    for class in reading.processes.iter().flat_map(|one| one.classes.iter().flatten()) {
-        let is_new = !sums.contains_key(class.name.as_str());
-        let sum = sums.entry(&class.name).or_default();
-        let add =
-            |sum: Option<u64>, more: Option<u64>| if is_new { more } else { Some(sum? + more?) };
-        sum.malloc = add(sum.malloc, class.malloc_bytes);
-        sum.garbage = add(sum.garbage, class.garbage_objects);
-        sum.objects += class.objects;
-        sum.slots += class.slot_bytes;
-    }
-    let size = |sum: &ClassSum| Bytes(sum.slots + sum.malloc.unwrap_or(0));
-    let (name, sum) = sums.iter().max_by_key(|(_, sum)| size(sum))?;
-    if share(size(sum), ledger.pss) < WORTH_A_ROW {
+    let size =
+        |class: &ClassCount| Bytes(class.slot_bytes) + Bytes(class.malloc_bytes.unwrap_or(0));
+    let all = reading.processes.iter();
+    let all =
+        all.flat_map(|census| census.classes.iter().flatten().map(move |class| (census, class)));
+    let (census, class) = all.max_by_key(|(_, class)| size(class))?;
+    if share(size(class), resident(ledger, census)) < WORTH_A_ROW {
         return None;
     }
-    let malloc = sum.malloc.map(|bytes| format!(" and {} of malloc", Bytes(bytes)));
-    let garbage = match sum.garbage {
+    let malloc = class.malloc_bytes.map(|bytes| format!(" and {} of malloc", Bytes(bytes)));
+    let garbage = match class.garbage_objects {
         Some(0) => ", none of them garbage".to_owned(),
-        Some(garbage) => format!(", {garbage} of them garbage"),
+        Some(garbage) => format!(", {} of them garbage", grouped(garbage)),
         None => ", garbage among them not told apart".to_owned(),
     };
     let text = format!(
-        "{}: {} with {} of slots{}{garbage}",
-        shorten(name, NAME),
-        count(sum.objects, "object"),
-        Bytes(sum.slots),
+        "{}: {} {}{} with {} of slots{}{garbage}",
+        shorten(&class.name, NAME),
+        grouped(class.objects),
+        counted(&class.objects, "object"),
+        place(reading, census),
+        Bytes(class.slot_bytes),
         malloc.unwrap_or_default()
     );
-    Some(row(DiagnosisKind::Most, Some(size(sum)), text))
+    Some(row(DiagnosisKind::Most, Some(size(class)), text))
+}
+
+/// Compaction in workers, which no setting mends.
+fn compacted(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<DiagnosisRow> {
+    let causes = reading?.unshared.iter().flat_map(|table| &table.causes);
+    let moved = causes.filter(|share| share.remedy == Some(Remedy::NoCompaction));
+    let bytes = Bytes(moved.map(|share| share.bytes).sum::<f64>() as u64);
+    (share(bytes, ledger.pss) >= WORTH_A_ROW).then(|| {
+        let text = format!(
+            "no `GC.compact` in workers: it made {bytes} ({}) of them private by moving shared objects; compact before the fork",
+            percent(bytes, ledger.pss)
+        );
+        row(DiagnosisKind::Help, Some(bytes), text)
+    })
 }
 
 /// Whether a finding can make the tree smaller by enough.
@@ -458,7 +475,7 @@ fn next_step(
     ledger: &Ledger,
     reading: Option<&OutsideReading>,
     help: Option<&Finding>,
-) -> NextLook {
+) -> FollowUp {
     let compared = reading.is_some_and(|reading| !reading.unshared.is_empty());
     let of_sharing =
         help.is_some_and(|finding| ["fork-not-prepared", "sharing-eroded"].contains(&finding.code));
@@ -466,232 +483,12 @@ fn next_step(
         reading.is_none_or(|reading| reading.processes.iter().any(|one| one.owners.is_some()));
     let live = ledger.part(PartKind::MallocLive).map(|part| part.pss).unwrap_or_default();
     match help {
-        Some(_) if of_sharing && !compared && reading.is_some() => NextLook::Unshared,
-        Some(_) => NextLook::Suggest,
-        None if !owners_known && share(live, ledger.pss) >= 0.25 => NextLook::Owners,
-        None => NextLook::Record,
+        Some(_) if of_sharing && !compared && reading.is_some() => FollowUp::Unshared,
+        Some(_) => FollowUp::Suggest,
+        None if !owners_known && share(live, ledger.pss) >= 0.25 => FollowUp::Owners,
+        None => FollowUp::Record,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use carat_model::ledger::{DetectedAllocator, ProcessLedger};
-    use carat_outside::census::Census;
-    use carat_outside::heap::ClassCount;
-    use carat_outside::owners::ReachCensus;
-
-    const MB: u64 = 1_000_000;
-
-    fn part(kind: PartKind, megabytes: u64) -> LedgerPart {
-        let pss = Bytes(megabytes * MB);
-        LedgerPart { kind, pss, private: pss, resident: pss }
-    }
-
-    fn process(pid: u32, files: Vec<FileUse>) -> ProcessLedger {
-        let allocator = DetectedAllocator {
-            active: Some("jemalloc".into()),
-            loaded: Vec::new(),
-            evidence: String::new(),
-        };
-        ProcessLedger {
-            pid,
-            parent: Some(1),
-            title: "ruby app.rb".into(),
-            rss: Bytes(100 * MB),
-            pss: Bytes(100 * MB),
-            uss: Bytes(90 * MB),
-            swap: Some(Bytes(0)),
-            huge: None,
-            threads: Some(5),
-            basis: Basis::Outside,
-            parts: Vec::new(),
-            slots_unknown: None,
-            unexplained: 0,
-            allocator,
-            ruby: Some("ruby 3.3.8".into()),
-            heap: None,
-            returnable: None,
-            arenas: Vec::new(),
-            environment: Vec::new(),
-            files,
-        }
-    }
-
-    fn ledger(parts: Vec<LedgerPart>, files: Vec<FileUse>) -> Ledger {
-        let pss = parts.iter().map(|part| part.pss).sum();
-        Ledger { pss, uss: pss, parts, processes: vec![process(7, files)], ..Ledger::default() }
-    }
-
-    fn live() -> Vec<LedgerPart> {
-        vec![
-            part(PartKind::CodeAndFiles, 10),
-            part(PartKind::SlotsLive, 30),
-            part(PartKind::MallocLive, 60),
-        ]
-    }
-
-    fn says(diagnosis: &Diagnosis, kind: DiagnosisKind) -> String {
-        let found = diagnosis.rows.iter().find(|row| row.kind == kind);
-        found.map_or_else(String::new, |row| row.text.clone())
-    }
-
-    fn group(limit: u64, used: u64) -> GroupUse {
-        GroupUse {
-            name: "/app".into(),
-            current: Some(Bytes(used * MB)),
-            working_set: Some(Bytes(used * MB)),
-            other_processes: Some(0),
-            limits: vec![GroupLimit {
-                group: "/app".into(),
-                kind: LimitKind::Max,
-                limit: Bytes(limit * MB),
-                used: Bytes(used * MB),
-            }],
-            ..GroupUse::default()
-        }
-    }
-
-    #[test]
-    fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
-        let reading =
-            OutsideReading { processes: vec![Census::default()], ..OutsideReading::default() };
-        let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
-        assert!(
-            says(&found, DiagnosisKind::Help).starts_with("nothing: this is what the app keeps"),
-            "{found:?}"
-        );
-        assert_eq!(found.next, NextLook::Owners);
-        assert_eq!(says(&found, DiagnosisKind::Largest), "malloc, live: 60.00 MB (60 %)");
-        assert!(found.rows.len() <= 8);
-    }
-
-    #[test]
-    fn files_that_are_charged_and_in_no_process_are_named_with_who_has_them_open() {
-        let open =
-            |name: &str| FileUse { name: name.into(), bytes: Bytes(67_108_864), mapped: false };
-        let files = vec![open("/memfd:cache (deleted)"), open("/dev/shm/rows (deleted)")];
-        let mut tree = ledger(vec![part(PartKind::CodeAndFiles, 10)], files);
-        tree.group = Some(group(512, 480));
-        let found = diagnosis(&tree, None, None);
-        let beside = says(&found, DiagnosisKind::Beside);
-        for expected in [
-            "67.11 MB in /memfd:cache (deleted), open in pid 7",
-            "67.11 MB in /dev/shm/rows (deleted)",
-        ] {
-            assert!(beside.contains(expected), "{beside}");
-        }
-        let limit = says(&found, DiagnosisKind::Limit);
-        assert!(limit.starts_with("480.0 MB of 512.0 MB used, 32.00 MB left (94 %;"), "{limit}");
-    }
-
-    #[test]
-    fn page_cache_and_tmpfs_are_said_only_where_the_group_is_the_trees_alone() {
-        let mut tree = ledger(live(), Vec::new());
-        let mut own = group(900, 400);
-        (own.files, own.in_memory_files) = (Some(Bytes(250 * MB)), Some(Bytes(130 * MB)));
-        (own.inactive_files, own.kernel) = (Some(Bytes(100 * MB)), Some(Bytes(MB)));
-        tree.group = Some(own.clone());
-        let beside = says(&diagnosis(&tree, None, None), DiagnosisKind::Beside);
-        assert!(
-            beside.contains("up to 130.0 MB in tmpfs") && beside.contains("120.0 MB of page cache"),
-            "{beside}"
-        );
-        assert!(!beside.contains("kernel"), "{beside}");
-        tree.group = Some(GroupUse { other_processes: Some(3), ..own });
-        let found = diagnosis(&tree, None, None);
-        assert_eq!(says(&found, DiagnosisKind::Beside), "");
-        assert!(says(&found, DiagnosisKind::Limit).contains("3 other processes are of its group"));
-    }
-
-    #[test]
-    fn mapped_files_are_named_where_they_are_the_largest_part() {
-        let file = |number: u64| FileUse {
-            name: format!("/run/counter_worker-{number}.db"),
-            bytes: Bytes(20 * MB),
-            mapped: true,
-        };
-        let tree = ledger(
-            vec![part(PartKind::CodeAndFiles, 70), part(PartKind::MallocLive, 9)],
-            (0..3).map(file).collect(),
-        );
-        let largest = says(&diagnosis(&tree, None, None), DiagnosisKind::Largest);
-        assert!(largest.contains("counter_worker-0.db 20.00 MB, counter_worker-1.db"), "{largest}");
-    }
-
-    #[test]
-    fn garbage_is_said_before_a_class_is_called_large_and_what_is_not_told_apart_too() {
-        let class = ClassCount {
-            name: "Row".into(),
-            objects: 900,
-            slot_bytes: 30 * MB,
-            ..ClassCount::default()
-        };
-        let reach = ReachCensus {
-            unreached_objects: 800,
-            unreached_slot_bytes: 25 * MB,
-            ..ReachCensus::default()
-        };
-        let with = |class: &ClassCount, reach| OutsideReading {
-            processes: vec![Census {
-                classes: Some(vec![class.clone()]),
-                reach,
-                ..Census::default()
-            }],
-            ..OutsideReading::default()
-        };
-        let tree = ledger(live(), Vec::new());
-        let found = diagnosis(&tree, Some(&with(&class, None)), None);
-        assert!(
-            says(&found, DiagnosisKind::Most).ends_with("garbage among them not told apart"),
-            "{found:?}"
-        );
-        let known = ClassCount { garbage_objects: Some(800), ..class };
-        let found = diagnosis(&tree, Some(&with(&known, Some(reach))), None);
-        let at = |kind| found.rows.iter().position(|row| row.kind == kind).unwrap();
-        assert!(at(DiagnosisKind::Garbage) < at(DiagnosisKind::Most), "{found:?}");
-        assert!(
-            says(&found, DiagnosisKind::Garbage)
-                .contains("would free 800 objects: 25.00 MB of slots"),
-            "{found:?}"
-        );
-        assert!(says(&found, DiagnosisKind::Most).ends_with("800 of them garbage"), "{found:?}");
-    }
-
-    #[test]
-    fn a_setting_is_suggested_only_where_it_can_save_a_twentieth() {
-        for (free, expected) in [(3, "nothing"), (40, "perhaps `malloc_conf")] {
-            let mut parts = live();
-            parts.push(part(PartKind::MallocFree, free));
-            let help =
-                says(&diagnosis(&ledger(parts, Vec::new()), None, None), DiagnosisKind::Help);
-            assert!(help.starts_with(expected), "{free}: {help}");
-        }
-        let unread = Ledger { unread: vec!["7: denied".into()], ..Ledger::default() };
-        let found = diagnosis(&unread, None, None);
-        assert_eq!(says(&found, DiagnosisKind::Help), "unknown: not all of it could be read");
-        assert!(
-            says(&found, DiagnosisKind::Size).contains("unknown; 1 process could not be read"),
-            "{found:?}"
-        );
-    }
-
-    #[test]
-    fn many_threads_come_before_a_class_and_growth_has_its_two_moments() {
-        let mut parts = live();
-        parts.push(part(PartKind::Stacks, 12));
-        let mut tree = ledger(parts, Vec::new());
-        tree.processes[0].threads = Some(406);
-        let earlier = Earlier { seconds: 90.0, pss: Bytes(100 * MB) };
-        let found = diagnosis(&tree, None, Some(earlier));
-        assert!(
-            says(&found, DiagnosisKind::Most)
-                .starts_with("406 threads, whose stacks hold 12.00 MB"),
-            "{found:?}"
-        );
-        assert!(
-            says(&found, DiagnosisKind::Growth).starts_with("+12.00 MB in 1.5 min"),
-            "{found:?}"
-        );
-    }
-}
+mod tests;

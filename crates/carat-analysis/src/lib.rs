@@ -37,7 +37,7 @@ pub use census_difference::{
 pub use classes::class_comparisons;
 pub use conclude::conclude;
 pub use curves::curves;
-pub use diagnosis::{Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, NextLook, diagnosis};
+pub use diagnosis::{Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, diagnosis};
 pub use forecast::{Forecast, Outlook, forecast};
 pub use in_effect::leave_out_remedies_in_effect;
 pub use judge::NextStep;

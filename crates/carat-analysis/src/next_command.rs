@@ -30,11 +30,10 @@ pub fn next_command(tree: &RubyTree) -> (String, String) {
         return (explain, format!("the kernel has killed {kills} of its group for lack of memory"));
     }
     let total = tree.pss.unwrap_or_default();
-    let share = |part: Bytes| part.0 as f64 / total.0.max(1) as f64;
-    if let Some(swap) = tree.swap.filter(|swap| share(*swap) >= SWAPPED) {
+    if let Some(swap) = tree.swap.filter(|swap| share(*swap, total) >= SWAPPED) {
         return (explain, format!("{swap} of it is in swap"));
     }
-    if let Some((worker, part)) = unshared(tree, &share) {
+    if let Some((worker, part)) = unshared(tree, total) {
         let why = format!("workers have {:.0} % of it for themselves", part * 100.0);
         return (format!("explain {worker} --unshared"), why);
     }
@@ -44,15 +43,19 @@ pub fn next_command(tree: &RubyTree) -> (String, String) {
     (explain, "where its memory is".into())
 }
 
+fn share(part: Bytes, total: Bytes) -> f64 {
+    part.0 as f64 / total.0.max(1) as f64
+}
+
 /// The worker with most memory of its own, and the share that all workers have for themselves.
-fn unshared(tree: &RubyTree, share: &dyn Fn(Bytes) -> f64) -> Option<(u32, f64)> {
+fn unshared(tree: &RubyTree, total: Bytes) -> Option<(u32, f64)> {
     let workers =
         tree.processes.iter().filter(|one| one.role == ProcessRole::Worker && one.is_ruby);
     let workers: Vec<_> = workers.filter(|one| one.forked_from.is_some()).collect();
     let private = workers.iter().map(|one| one.private).sum::<Option<Bytes>>()?;
     let most = workers.iter().max_by_key(|one| one.private)?;
     let is_much = most.private >= Some(MUCH) && workers.len() > 1;
-    (is_much && share(private) >= UNSHARED).then(|| (most.pid, share(private)))
+    (is_much && share(private, total) >= UNSHARED).then(|| (most.pid, share(private, total)))
 }
 
 #[cfg(test)]

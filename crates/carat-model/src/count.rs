@@ -8,6 +8,19 @@ pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String
     format!("{number} {noun}")
 }
 
+/// A count with commas between thousands: `3,000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// The noun after a number: `trial` after one, otherwise `trials`, or `processes` where it ends with `s`.
 pub fn counted<N: PartialEq + From<u8>>(number: &N, noun: &str) -> String {
     let ending = match (*number == N::from(1), noun.ends_with('s')) {

@@ -35,8 +35,7 @@ pub use census::{
     ClassAmount, ClassComparison, ClassDifference, ClassMedians, ReadTrials, TrialCensus,
 };
 pub use command_table::CommandTable;
-pub use count::count;
-pub use count::counted;
+pub use count::{count, counted, grouped};
 pub use fleet::Fleet;
 pub use group_use::{GroupLimit, GroupUse, LimitKind};
 pub use growth::{

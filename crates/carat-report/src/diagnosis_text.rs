@@ -1,6 +1,6 @@
 //! The diagnosis of a tree as text for a terminal.
 
-use carat_analysis::{Diagnosis, NextLook};
+use carat_analysis::{Diagnosis, FollowUp};
 use std::fmt::Write;
 
 /// The rows, each with the word that says what it is about.
@@ -19,14 +19,14 @@ pub fn next_text(diagnosis: &Diagnosis, target: &str) -> String {
         return format!("{details}\n");
     }
     let next = match diagnosis.next {
-        NextLook::Suggest => {
+        FollowUp::Suggest => {
             format!("carat explain {target} --suggest try.toml    an experiment that tests it")
         }
-        NextLook::Owners => format!("carat explain {target} --owners    who holds malloc's memory"),
-        NextLook::Unshared => {
+        FollowUp::Owners => format!("carat explain {target} --owners    who holds malloc's memory"),
+        FollowUp::Unshared => {
             format!("carat explain {target} --unshared    why workers have memory of their own")
         }
-        NextLook::Record => format!("carat record --pid {target}    whether it grows"),
+        FollowUp::Record => format!("carat record --pid {target}    whether it grows"),
     };
     format!("{details}\nNext     {next}\n")
 }

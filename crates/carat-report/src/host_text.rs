@@ -2,8 +2,8 @@
 
 use crate::numbers::{count, or_question_mark, short_bytes};
 use crate::text::{columns, shorten};
-use carat_model::Bytes;
 use carat_model::host::{HostTrees, ProcessRole, RubyTree, TreeProcess};
+use carat_model::{Bytes, GroupLimit};
 use std::fmt::Write;
 
 /// Characters of what a tree is.
@@ -77,12 +77,6 @@ impl HostColumn {
     fn cell(self, tree: &RubyTree, now_ms: u64) -> String {
         let bytes =
             |bytes: Option<Bytes>| or_question_mark(bytes.map(|bytes| short_bytes(bytes.0 as f64)));
-        let limit = tree.group.as_ref().map(|group| group.nearest_limit());
-        let of_limit = |of: fn(&carat_model::GroupLimit) -> Bytes| match limit {
-            None => "?".to_owned(),
-            Some(None) => "none".to_owned(),
-            Some(Some(limit)) => bytes(Some(of(limit))),
-        };
         match self {
             Self::Server => shorten(&server(tree), NAME),
             Self::Pid => tree.pid.to_string(),
@@ -96,8 +90,8 @@ impl HostColumn {
                 Some(Bytes(0)) => "0".to_owned(),
                 swap => bytes(swap),
             },
-            Self::Limit => of_limit(|limit| limit.limit),
-            Self::Left => of_limit(carat_model::GroupLimit::left),
+            Self::Limit => of_limit(tree, |limit| limit.limit),
+            Self::Left => of_limit(tree, GroupLimit::left),
             Self::Ruby => or_question_mark(tree.ruby.as_ref()),
             Self::Jit => or_question_mark(tree.jit.as_ref()),
             Self::Malloc => or_question_mark(tree.allocator.as_ref().map(|name| shorten(name, 12))),
@@ -107,6 +101,14 @@ impl HostColumn {
             },
             Self::Next => tree.next.clone(),
         }
+    }
+}
+
+fn of_limit(tree: &RubyTree, of: fn(&GroupLimit) -> Bytes) -> String {
+    match tree.group.as_ref().map(|group| group.nearest_limit()) {
+        None => "?".to_owned(),
+        Some(None) => "none".to_owned(),
+        Some(Some(limit)) => short_bytes(of(limit).0 as f64),
     }
 }
 
@@ -153,11 +155,12 @@ pub fn host_lines(host: &HostTrees, width: usize) -> (Vec<HostColumn>, Vec<Vec<S
 }
 
 fn widths(shown: &[HostColumn], rows: &[Vec<String>]) -> Vec<usize> {
-    let width = |(at, column): (usize, &HostColumn)| {
+    let numbered = shown.iter().enumerate();
+    let widths = numbered.map(|(at, column)| {
         let cells = rows.iter().map(|row| columns(&row[at]));
         cells.chain([columns(column.heading())]).max().unwrap_or(0)
-    };
-    shown.iter().enumerate().map(width).collect()
+    });
+    widths.collect()
 }
 
 /// The table, what could not be read, and the next command.
@@ -260,12 +263,12 @@ fn role_text(role: ProcessRole) -> &'static str {
 
 /// The processes with their depth, each after its parent.
 fn by_descent(tree: &RubyTree) -> Vec<(usize, &TreeProcess)> {
-    let known = |pid: u32| tree.processes.iter().any(|one| one.pid == pid);
+    let pids: Vec<u32> = tree.processes.iter().map(|one| one.pid).collect();
     let mut open: Vec<(usize, &TreeProcess)> = tree
         .processes
         .iter()
         .rev()
-        .filter(|one| one.parent == one.pid || !known(one.parent))
+        .filter(|one| one.parent == one.pid || !pids.contains(&one.parent))
         .map(|one| (0, one))
         .collect();
     let mut shown: Vec<(usize, &TreeProcess)> = Vec::new();
@@ -289,7 +292,7 @@ fn by_descent(tree: &RubyTree) -> Vec<(usize, &TreeProcess)> {
 mod tests {
     use super::*;
     use carat_model::host::ServerName;
-    use carat_model::{GroupLimit, GroupUse, LimitKind};
+    use carat_model::{GroupUse, LimitKind};
 
     fn process(pid: u32, parent: u32, role: ProcessRole, title: &str) -> TreeProcess {
         TreeProcess {

@@ -4,8 +4,8 @@
 //! intervals, counts, durations, and the numbers of an axis.
 
 use crate::facts;
-pub use carat_model::count;
 use carat_model::{Bytes, Estimate, Results, Role, Unit, counted};
+pub use carat_model::{count, grouped};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -28,19 +28,6 @@ pub fn limit(share: f64) -> String {
 /// The value, or a question mark if it is unknown.
 pub fn or_question_mark(value: Option<impl Display>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| value.to_string())
-}
-
-/// A count with commas between thousands: `3,000`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A count with commas between thousands and with its noun: `1 object`, `3,000 objects`.

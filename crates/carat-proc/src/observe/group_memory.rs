@@ -217,8 +217,8 @@ fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup>
     // Version 1 says the least limit of all above again in each group.
     let mut known: Vec<GroupLimit> = Vec::new();
     for limit in limits {
-        let is_known = |one: &GroupLimit| (one.kind, one.limit) == (limit.kind, limit.limit);
-        if !known.iter().any(is_known) {
+        let mut same = known.iter().filter(|one| one.kind == limit.kind);
+        if same.all(|one| one.limit != limit.limit) {
             known.push(limit);
         }
     }

@@ -30,7 +30,7 @@ pub fn group_use(root: &ProcRoot, pid: u32, tree: &HashSet<u32>) -> Option<Group
 fn version_2(folder: &Path, stat: &[u8]) -> GroupUse {
     let current = amount(folder, "memory.current");
     let inactive_files = field(stat, b"inactive_file");
-    let parts = || KERNEL_PARTS.iter().map(|name| field(stat, name)).sum::<Option<Bytes>>();
+    let parts: Option<Bytes> = KERNEL_PARTS.iter().map(|name| field(stat, name)).sum();
     let events = fs::read(folder.join("memory.events")).ok();
     GroupUse {
         current,
@@ -41,7 +41,7 @@ fn version_2(folder: &Path, stat: &[u8]) -> GroupUse {
         files: field(stat, b"file"),
         inactive_files,
         in_memory_files: field(stat, b"shmem"),
-        kernel: field(stat, b"kernel").or_else(parts),
+        kernel: field(stat, b"kernel").or(parts),
         swap: amount(folder, "memory.swap.current"),
         oom_kills: events.and_then(|events| field(&events, b"oom_kill")).map(|kills| kills.0),
         ..GroupUse::default()

@@ -12,7 +12,7 @@ use crate::process::{
     ForestSigns, Grown, Identity, ProcError, ProcRoot, Program, RubyGroup, Stat, groups, program,
     words_of,
 };
-use carat_model::host::{HOST_SCHEMA, HostTrees, ProcessRole, RubyTree, TreeProcess};
+use carat_model::host::{HOST_SCHEMA, HostTrees, ProcessRole, RubyTree, ServerName, TreeProcess};
 use carat_model::{Bytes, command_line, one_line};
 use carat_outside::glance::{Glance, Glancer};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -38,7 +38,7 @@ pub struct HostLook {
 }
 
 /// What the first pass tells of a process.
-struct Found {
+struct SeenProcess {
     stat: Stat,
     title: String,
     words: Vec<String>,
@@ -56,7 +56,7 @@ struct Found {
 pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
     let started = Instant::now();
     let mut notes = BTreeSet::new();
-    let all: HashMap<u32, Found> = root
+    let all: HashMap<u32, SeenProcess> = root
         .pids()
         .unwrap_or_default()
         .into_iter()
@@ -68,10 +68,7 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
     if let Some(only) = look.only {
         groups.retain(|group| group.members.iter().any(|member| member.pid == only));
     }
-    let size = |group: &RubyGroup| -> Bytes {
-        group.members.iter().filter_map(|one| all.get(&one.pid)?.rss).sum()
-    };
-    groups.sort_by_key(|group| std::cmp::Reverse((size(group), group.leader)));
+    groups.sort_by_key(|group| std::cmp::Reverse((resident(group, &all), group.leader)));
     let glancer = Glancer::new(root.path());
     if let (Err(error), false) = (&glancer, groups.is_empty()) {
         notes.insert(format!("allocators are unknown: {error}"));
@@ -97,6 +94,11 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
     }
 }
 
+/// The sum of resident memory, which puts groups in an order.
+fn resident(group: &RubyGroup, all: &HashMap<u32, SeenProcess>) -> Bytes {
+    group.members.iter().filter_map(|one| all.get(&one.pid)?.rss).sum()
+}
+
 /// The Ruby that each Ruby was forked from, by pid: the process that loaded its app, as far as it is left. That need not be its
 /// parent, and is never another program.
 pub(super) fn origins(root: &ProcRoot) -> HashMap<u32, u32> {
@@ -114,7 +116,7 @@ fn is_random(root: &ProcRoot) -> bool {
 }
 
 /// A process that is worth a second look; `None` for threads of the kernel and the dead.
-fn find(root: &ProcRoot, pid: u32) -> Option<Found> {
+fn find(root: &ProcRoot, pid: u32) -> Option<SeenProcess> {
     let stat = root.stat(pid).ok().filter(|stat| !stat.is_kernel_thread && !stat.is_dead())?;
     let cmdline = root.read(pid, "cmdline").ok()?;
     let words = words_of(&cmdline);
@@ -133,14 +135,25 @@ fn find(root: &ProcRoot, pid: u32) -> Option<Found> {
     let title = if line.is_empty() { one_line(&stat.comm) } else { line };
     let covered = status.page_tables.map_or(0, |tables| tables.0.saturating_mul(512));
     let (rss, swap, threads) = (status.rss, status.swap, status.threads);
-    Some(Found { stat, title, words, program, mappings, is_ruby, rss, swap, covered, threads })
+    Some(SeenProcess {
+        stat,
+        title,
+        words,
+        program,
+        mappings,
+        is_ruby,
+        rss,
+        swap,
+        covered,
+        threads,
+    })
 }
 
 fn is_agent(program: &Program) -> bool {
     matches!(program.role, Some(ProcessRole::Watchdog | ProcessRole::Core))
 }
 
-fn signs_of(root: &ProcRoot, found: &Found, random: bool) -> ForestSigns {
+fn signs_of(root: &ProcRoot, found: &SeenProcess, random: bool) -> ForestSigns {
     let pid = found.stat.pid;
     let personality = root.read(pid, "personality").ok();
     let personality = personality
@@ -170,7 +183,7 @@ fn since_ms(stat: &Stat, boot: u64) -> Option<u64> {
 /// Reads one tree.
 struct Reading<'a> {
     root: &'a ProcRoot,
-    all: &'a HashMap<u32, Found>,
+    all: &'a HashMap<u32, SeenProcess>,
     started: Instant,
     look: HostLook,
     missing: BTreeSet<String>,
@@ -181,14 +194,14 @@ impl Reading<'_> {
         let processes: Vec<TreeProcess> =
             group.members.iter().filter_map(|one| self.process(*one)).collect();
         let pids: HashSet<u32> = processes.iter().map(|one| one.pid).collect();
-        let of_ruby = || processes.iter().filter(|one| one.is_ruby);
-        let workers = of_ruby().filter(|one| one.role == ProcessRole::Worker);
+        let of_ruby: Vec<&TreeProcess> = processes.iter().filter(|one| one.is_ruby).collect();
+        let workers = of_ruby.iter().filter(|one| one.role == ProcessRole::Worker);
         let workers = u32::try_from(workers.count()).unwrap_or(u32::MAX);
-        let private = of_ruby().filter(|one| workers == 0 || one.role == ProcessRole::Worker);
+        let private = of_ruby.iter().filter(|one| workers == 0 || one.role == ProcessRole::Worker);
         let private: Option<Vec<Bytes>> = private.map(|one| one.private).collect();
         // Carat itself is charged to the same group in a container.
         let own: HashSet<u32> = pids.iter().copied().chain([std::process::id()]).collect();
-        let visible = of_ruby().find_map(|one| group_use(self.root, one.pid, &own));
+        let visible = of_ruby.iter().find_map(|one| group_use(self.root, one.pid, &own));
         if visible.is_none() && !processes.is_empty() {
             self.missing.insert("the limit: its control group cannot be seen from here".into());
         }
@@ -208,7 +221,7 @@ impl Reading<'_> {
     }
 
     /// What the tree is: by the first process whose title says it best.
-    fn name(&self, group: &RubyGroup) -> carat_model::host::ServerName {
+    fn name(&self, group: &RubyGroup) -> ServerName {
         let programs = group.members.iter().filter_map(|one| {
             let found = self.all.get(&one.pid)?;
             found.program.as_ref().filter(|_| found.is_ruby)
@@ -217,12 +230,9 @@ impl Reading<'_> {
             let name = &program.name;
             (!name.program.starts_with("ruby"), name.version.is_some(), name.app.is_some())
         });
-        let leader = self.all.get(&group.leader).map(|found| found.stat.comm.clone());
-        let unknown = || carat_model::host::ServerName {
-            program: one_line(&leader.unwrap_or_default()),
-            ..Default::default()
-        };
-        let mut name = best.map(|program| program.name.clone()).unwrap_or_else(unknown);
+        let leader = self.all.get(&group.leader).map(|found| one_line(&found.stat.comm));
+        let unknown = ServerName { program: leader.unwrap_or_default(), ..ServerName::default() };
+        let mut name = best.map_or(unknown, |program| program.name.clone());
         name.app = name.app.map(|app| command_line(&app));
         name
     }
@@ -253,22 +263,15 @@ impl Reading<'_> {
         })
     }
 
-    fn rollup(&self, found: &Found) -> Result<Rollup, Unread> {
+    fn rollup(&self, found: &SeenProcess) -> Result<Rollup, Unread> {
         let identity: Identity = found.stat.identity();
-        let read = || {
-            let directory = Directory::open(self.root, identity)?;
-            if self.started.elapsed() > self.look.longest {
-                return Ok(None);
-            }
-            read_rollup(&directory, &mut Vec::new()).map(Some)
-        };
         if found.covered.saturating_sub(found.rss.unwrap_or_default().0) > COVERED {
             return Err(Unread::Why(format!(
                 "the memory of process {}: its page tables would take seconds to walk, during which it could map nothing",
                 identity.pid
             )));
         }
-        match read() {
+        match self.rollup_in_time(identity) {
             Ok(Some(rollup)) => Ok(rollup),
             Ok(None) => Err(Unread::Why(
                 "proportional memory: the time for all trees was over; name a process to see its tree".into(),
@@ -277,6 +280,17 @@ impl Reading<'_> {
             Err(ProcError::Denied { cause, .. }) => Err(Unread::Why(format!("memory and settings: {cause}"))),
             Err(error) => Err(Unread::Why(error.to_string())),
         }
+    }
+}
+
+impl Reading<'_> {
+    /// `None` once the time for all trees is over.
+    fn rollup_in_time(&self, identity: Identity) -> Result<Option<Rollup>, ProcError> {
+        let directory = Directory::open(self.root, identity)?;
+        if self.started.elapsed() > self.look.longest {
+            return Ok(None);
+        }
+        read_rollup(&directory, &mut Vec::new()).map(Some)
     }
 }
 
@@ -296,7 +310,7 @@ fn median(mut all: Vec<Bytes>) -> Option<Bytes> {
 fn glance_at(
     root: &ProcRoot,
     group: &RubyGroup,
-    (glancer, all): (Option<&Glancer<'_>>, &HashMap<u32, Found>),
+    (glancer, all): (Option<&Glancer<'_>>, &HashMap<u32, SeenProcess>),
     tree: &mut RubyTree,
 ) {
     let by_size = {
@@ -306,16 +320,11 @@ fn glance_at(
         rubies.into_iter().map(|one| one.pid).take(GLANCES).collect::<Vec<u32>>()
     };
     let looks: Vec<Glance> = by_size.iter().filter_map(|pid| glancer?.look(*pid).ok()).collect();
-    let common = |of: &dyn Fn(&Glance) -> Option<String>| {
-        let mut found = looks.iter().map(of);
-        let first = found.next()??;
-        found.all(|other| other.as_ref() == Some(&first)).then_some(first)
-    };
-    tree.ruby = common(&|glance| Some(glance.ruby.clone()));
-    tree.allocator = common(&|glance| {
+    tree.ruby = common(looks.iter().map(|glance| Some(glance.ruby.clone())));
+    tree.allocator = common(looks.iter().map(|glance| {
         let serving = glance.serving.as_ref()?;
         Some(serving.allocator.clone().unwrap_or_else(|| serving.file.clone()))
-    });
+    }));
     tree.arenas = looks.iter().map(|glance| glance.arenas).max().flatten();
     let leader = by_size.first().and_then(|pid| all.get(pid));
     let asked = leader.map(|found| found.words.join(" ")).unwrap_or_default()
@@ -323,6 +332,12 @@ fn glance_at(
     let mappings = leader.and_then(|found| found.mappings.as_deref());
     let jit = mappings.and_then(|mappings| jit_of(mappings, tree.ruby.as_deref(), &asked));
     tree.jit = jit.map(str::to_owned);
+}
+
+/// What all looks found alike.
+fn common(mut found: impl Iterator<Item = Option<String>>) -> Option<String> {
+    let first = found.next()??;
+    found.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
 /// The variables that turn a JIT on.

@@ -41,19 +41,13 @@ pub struct RubyGroup {
 
 /// The groups of the Rubies among these processes, and the programs that they started.
 pub fn groups(all: &[ForestSigns]) -> Vec<RubyGroup> {
-    let at: HashMap<u32, usize> =
-        all.iter().zip(0..).map(|(one, number)| (one.pid, number)).collect();
-    let parent_of = |one: &ForestSigns| {
-        let parent = at.get(&one.parent).map(|number| &all[*number])?;
-        // A pid that was reused since is no parent.
-        (parent.pid != one.pid && parent.start_ticks <= one.start_ticks).then_some(parent)
-    };
+    let by_pid: HashMap<u32, &ForestSigns> = all.iter().map(|one| (one.pid, one)).collect();
     let mut belongs: HashMap<u32, u32> = HashMap::new();
     let mut by_image: HashMap<u64, u32> = HashMap::new();
     let mut sorted: Vec<&ForestSigns> = all.iter().collect();
     sorted.sort_by_key(|one| (one.start_ticks, one.pid));
     for &one in sorted.iter().filter(|one| one.is_ruby || is_agent(one)) {
-        let parent = parent_of(one).filter(|parent| belongs_together(one, parent));
+        let parent = parent_of(one, &by_pid).filter(|parent| belongs_together(one, parent));
         let with_parent = parent.and_then(|parent| belongs.get(&parent.pid));
         let with_image = one.image.filter(|_| one.is_ruby).and_then(|image| by_image.get(&image));
         let leader = with_parent.or(with_image).copied().unwrap_or(one.pid);
@@ -72,12 +66,22 @@ pub fn groups(all: &[ForestSigns]) -> Vec<RubyGroup> {
     belongs.retain(|_, leader| with_ruby.contains(leader));
     for &one in &sorted {
         if !belongs.contains_key(&one.pid)
-            && let Some(leader) = parent_of(one).and_then(|parent| belongs.get(&parent.pid))
+            && let Some(leader) =
+                parent_of(one, &by_pid).and_then(|parent| belongs.get(&parent.pid))
         {
             belongs.insert(one.pid, *leader);
         }
     }
     grown(&sorted, &belongs)
+}
+
+fn parent_of<'a>(
+    one: &ForestSigns,
+    by_pid: &HashMap<u32, &'a ForestSigns>,
+) -> Option<&'a ForestSigns> {
+    let parent = *by_pid.get(&one.parent)?;
+    // A pid that was reused since is no parent.
+    (parent.pid != one.pid && parent.start_ticks <= one.start_ticks).then_some(parent)
 }
 
 fn is_agent(one: &ForestSigns) -> bool {
@@ -123,16 +127,16 @@ fn grown(sorted: &[&ForestSigns], belongs: &HashMap<u32, u32>) -> Vec<RubyGroup>
 }
 
 fn origin(one: &ForestSigns, members: &[&ForestSigns]) -> Option<u32> {
-    let mut rubies = members.iter().filter(|other| other.is_ruby && other.pid != one.pid);
+    let rubies = members.iter().filter(|other| other.is_ruby && other.pid != one.pid);
     if !one.is_ruby {
         return None;
     }
     let parent = rubies.clone().find(|other| other.pid == one.parent && is_fork(one, other));
-    let same_image = |other: &&&ForestSigns| {
-        one.image.is_some() && one.image == other.image && other.start_ticks < one.start_ticks
-    };
+    let mut older = rubies.filter(|other| other.start_ticks < one.start_ticks);
     // Sorted by start, so the first of one image is the one that loaded what all of it have.
-    parent.or_else(|| rubies.find(same_image)).map(|other| other.pid)
+    parent
+        .or_else(|| older.find(|other| one.image.is_some() && one.image == other.image))
+        .map(|other| other.pid)
 }
 
 fn role(one: &ForestSigns, forked_from: Option<u32>, origins: &[Option<u32>]) -> ProcessRole {

@@ -127,12 +127,11 @@ fn is_agent(role: Option<&ProcessRole>) -> bool {
 
 /// Roles that stand later in a title.
 fn role_in(program: &str, title: &str) -> Option<ProcessRole> {
-    let says = |word: &str| title.contains(word);
     match program {
-        "pitchfork" if says("worker[") => Some(ProcessRole::Worker),
-        "pitchfork" if says("mold") => Some(ProcessRole::Preloader),
-        "resque" if says("Processing ") => Some(ProcessRole::Worker),
-        "resque" if says("Forked ") => Some(ProcessRole::Master),
+        "pitchfork" if title.contains("worker[") => Some(ProcessRole::Worker),
+        "pitchfork" if title.contains("mold") => Some(ProcessRole::Preloader),
+        "resque" if title.contains("Processing ") => Some(ProcessRole::Worker),
+        "resque" if title.contains("Forked ") => Some(ProcessRole::Master),
         _ => None,
     }
 }

@@ -61,15 +61,14 @@ impl AppFolder {
         if !folder.is_dir() {
             return Err(AppFolderError::NoFolder(folder.to_owned()));
         }
-        let read = |name: &str| text_of(&folder.join(name));
-        let procfile = read("Procfile")?;
-        let lock = read("Gemfile.lock")?;
-        let pumas = ["config/puma.rb", "puma.rb"].map(|name| Ok((name, read(name)?)));
+        let procfile = text_in(folder, "Procfile")?;
+        let lock = text_in(folder, "Gemfile.lock")?;
+        let pumas = ["config/puma.rb", "puma.rb"].map(|name| Ok((name, text_in(folder, name)?)));
         let [first, second] = pumas;
         let (first, second) = (first?, second?);
         let mut routes = Vec::new();
         for name in ["config/routes.rb", "config.ru", "app.rb", "server.rb", "main.rb"] {
-            routes.extend(read(name)?);
+            routes.extend(text_in(folder, name)?);
         }
         let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let found = Self {
@@ -84,7 +83,7 @@ impl AppFolder {
             rackup: folder.join("config.ru").exists(),
             rails: folder.join("config/application.rb").exists(),
             jobs: folder.join("config/sidekiq.yml").exists() || folder.join("sidekiq.yml").exists(),
-            dockerfile: read("Dockerfile")?,
+            dockerfile: text_in(folder, "Dockerfile")?,
             routes,
         };
         let is_app = found.rackup || found.rails || found.has_gemfile || procfile.is_some();
@@ -152,26 +151,21 @@ impl AppFolder {
 
     /// A path that answers, if the files name one.
     fn path(&self) -> Option<String> {
-        let lines = || self.routes.iter().flat_map(|text| text.lines()).map(str::trim);
-        if lines().any(|line| line.starts_with("root ") || line.starts_with("root(")) {
+        let mut lines = self.routes.iter().flat_map(|text| text.lines()).map(str::trim);
+        if lines.clone().any(|line| line.starts_with("root ") || line.starts_with("root(")) {
             return Some("/".into());
         }
-        lines().find_map(route_in)
+        lines.find_map(route_in)
     }
 
     /// Whether the files say that workers are forked, with the app loaded before.
     fn forks_preloaded(&self) -> bool {
         let Some((_, text)) = &self.puma else { return self.unicorn.is_some() };
-        let says = |word: &str| text.lines().map(str::trim).any(|line| line.starts_with(word));
-        says("workers") && says("preload_app!") && !says("workers 0")
+        let begins = |word| text.lines().any(|line| line.trim().starts_with(word));
+        begins("workers") && begins("preload_app!") && !begins("workers 0")
     }
 
     fn variants(&self) -> Vec<VariantText> {
-        let profile = |name: &str, comment: &str| VariantText {
-            name: name.to_owned(),
-            comment: Some(comment.to_owned()),
-            line: Some(format!("profile = \"{name}\"")),
-        };
         let default = VariantText { name: "default".into(), ..VariantText::default() };
         let balanced = profile("balanced", "Less free memory, at little cost.");
         match self.forks_preloaded() {
@@ -225,6 +219,14 @@ impl AppFolder {
     }
 }
 
+fn profile(name: &str, comment: &str) -> VariantText {
+    VariantText {
+        name: name.to_owned(),
+        comment: Some(comment.to_owned()),
+        line: Some(format!("profile = \"{name}\"")),
+    }
+}
+
 /// The experiment file for an app, and what its files do not say.
 pub fn app_experiment(app: &AppFolder) -> (String, Vec<String>) {
     let (command, why) = app.command();
@@ -253,21 +255,25 @@ pub fn app_experiment(app: &AppFolder) -> (String, Vec<String>) {
     (text.text(), unknown)
 }
 
-/// The text of a file; `None` if there is none of that name.
-fn text_of(path: &Path) -> Result<Option<String>, AppFolderError> {
-    let failed = |reason: String| AppFolderError::Unreadable { path: path.to_owned(), reason };
+/// The text of a file of a folder; `None` if there is none of that name.
+fn text_in(folder: &Path, name: &str) -> Result<Option<String>, AppFolderError> {
+    let path = folder.join(name);
+    text_of(&path).map_err(|reason| AppFolderError::Unreadable { path, reason })
+}
+
+fn text_of(path: &Path) -> Result<Option<String>, String> {
     let length = match fs::metadata(path) {
         Ok(file) if file.is_file() => file.len(),
-        Ok(_) => return Err(failed("it is no file".into())),
+        Ok(_) => return Err("it is no file".into()),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
-        Err(error) => return Err(failed(error.to_string())),
+        Err(error) => return Err(error.to_string()),
     };
     if length > LONGEST {
-        return Err(failed(format!("it has {length} bytes")));
+        return Err(format!("it has {length} bytes"));
     }
-    let bytes = fs::read(path).map_err(|error| failed(error.to_string()))?;
-    String::from_utf8(bytes).map(Some).map_err(|_| failed("it is no text in UTF-8".into()))
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map(Some).map_err(|_| "it is no text in UTF-8".into())
 }
 
 /// The characters of a name that an experiment may have.

@@ -43,8 +43,6 @@ impl SortBy {
 
     fn sort(self, trees: &mut [RubyTree]) {
         // What is unknown stands at the end.
-        let largest = |bytes: Option<Bytes>| (bytes.is_none(), Reverse(bytes));
-        let left = |tree: &RubyTree| tree.group.as_ref()?.nearest_limit().map(|one| one.left());
         match self {
             Self::Memory => trees.sort_by_key(|tree| largest(tree.pss.or(tree.largest_rss))),
             Self::LimitLeft => trees.sort_by_key(|tree| (left(tree).is_none(), left(tree))),
@@ -53,6 +51,14 @@ impl SortBy {
             Self::Pid => trees.sort_by_key(|tree| tree.pid),
         }
     }
+}
+
+fn largest(bytes: Option<Bytes>) -> (bool, Reverse<Option<Bytes>>) {
+    (bytes.is_none(), Reverse(bytes))
+}
+
+fn left(tree: &RubyTree) -> Option<Bytes> {
+    tree.group.as_ref()?.nearest_limit().map(|one| one.left())
 }
 
 /// What the screen shows.
@@ -93,8 +99,8 @@ impl HostScreen {
     }
 
     fn place(&self) -> usize {
-        let is_selected = |tree: &RubyTree| Some(tree.pid) == self.selected;
-        self.host.trees.iter().position(is_selected).unwrap_or(0)
+        let mut trees = self.host.trees.iter();
+        trees.position(|tree| Some(tree.pid) == self.selected).unwrap_or(0)
     }
 
     fn select(&mut self, place: usize) {

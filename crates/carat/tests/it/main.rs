@@ -63,6 +63,7 @@ mod probe;
 mod probe_figures;
 mod probe_hardships;
 mod probe_ruby;
+mod ps_run;
 mod puma_plugin;
 mod real_run;
 mod record_run;

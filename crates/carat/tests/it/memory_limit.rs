@@ -45,7 +45,11 @@ impl Limited {
     }
 
     fn explain(&self, option: &str) -> Ran {
-        let carat = self.folder.carat(&["explain", &self.ruby.pid.to_string(), option]);
+        self.run(&["explain", &self.ruby.pid.to_string(), option])
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let carat = self.folder.carat(arguments);
         let mut command = in_group(&self.group);
         command.arg(carat.get_program()).args(carat.get_args());
         let variables = carat.get_envs().filter_map(|(name, value)| Some((name, value?)));
@@ -99,6 +103,27 @@ fn without_room_in_its_group_carat_refuses_with_the_figures_and_the_server_survi
         ran.assert_says("code and files");
         assert!(!answers(&ran, option), "{option}: {}", ran.out);
     }
+}
+
+#[test]
+fn with_twenty_megabytes_left_the_trees_and_the_nearness_of_the_limit_are_told_and_the_server_survives()
+ {
+    require!(Ruby);
+    let mut limited = Limited::start("twenty", LIMIT - 20_000_000);
+    let pid = limited.ruby.pid.to_string();
+    let ran = limited.run(&["ps", &pid, "--json"]);
+    limited.assert_nobody_was_killed("ps");
+    let found: serde_json::Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
+    // The kernel counts whole pages.
+    let limit = &found["trees"][0]["group"]["limits"][0]["limit"];
+    assert_eq!(limit.as_u64().unwrap(), LIMIT / 4096 * 4096, "{found}");
+    assert!(
+        found["trees"][0]["why"].as_str().unwrap().contains("of its limit of 200.0 MB"),
+        "{found}"
+    );
+    let ran = limited.run(&["explain", &pid]);
+    limited.assert_nobody_was_killed("explain");
+    ran.assert_code(0).assert_says("of 200.0 MB used (").assert_says("code and files");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn a_named_pipe_at_the_path_of_a_mapped_library_is_not_opened() {
     mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
     let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
     inotify::add_watch(&events, &pipe, inotify::WatchFlags::OPEN).unwrap();
-    let ran = folder.run(&["explain", &ruby.pid.to_string()]);
+    let ran = folder.run(&["explain", &ruby.pid.to_string(), "--details"]);
     ran.assert_code(0).assert_says("from outside, Ruby ");
     assert_eq!(rustix::io::read(&events, &mut [0; 256]), Err(Errno::AGAIN), "it was opened");
 }

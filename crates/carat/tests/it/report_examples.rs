@@ -215,6 +215,7 @@ pub(crate) fn ledger(text: &str) -> Ledger {
     let pss = processes.iter().map(|process| process.pss).sum();
     let uss = processes.iter().map(|process| process.uss).sum();
     Ledger {
+        group: None,
         pss,
         uss,
         parts,

@@ -1,0 +1,252 @@
+//! Tests of the diagnosis.
+
+use super::*;
+use carat_model::ledger::{DetectedAllocator, ProcessLedger};
+use carat_outside::owners::ReachCensus;
+use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
+
+const MB: u64 = 1_000_000;
+
+fn part(kind: PartKind, megabytes: u64) -> LedgerPart {
+    let pss = Bytes(megabytes * MB);
+    LedgerPart { kind, pss, private: pss, resident: pss }
+}
+
+fn process(pid: u32, files: Vec<FileUse>) -> ProcessLedger {
+    let allocator = DetectedAllocator {
+        active: Some("jemalloc".into()),
+        loaded: Vec::new(),
+        evidence: String::new(),
+    };
+    ProcessLedger {
+        pid,
+        parent: Some(1),
+        title: "ruby app.rb".into(),
+        rss: Bytes(100 * MB),
+        pss: Bytes(100 * MB),
+        uss: Bytes(90 * MB),
+        swap: Some(Bytes(0)),
+        huge: None,
+        threads: Some(5),
+        basis: Basis::Outside,
+        parts: Vec::new(),
+        slots_unknown: None,
+        unexplained: 0,
+        allocator,
+        ruby: Some("ruby 3.3.8".into()),
+        heap: None,
+        returnable: None,
+        arenas: Vec::new(),
+        environment: Vec::new(),
+        files,
+    }
+}
+
+fn ledger(parts: Vec<LedgerPart>, files: Vec<FileUse>) -> Ledger {
+    let pss = parts.iter().map(|part| part.pss).sum();
+    Ledger { pss, uss: pss, parts, processes: vec![process(7, files)], ..Ledger::default() }
+}
+
+fn live() -> Vec<LedgerPart> {
+    vec![
+        part(PartKind::CodeAndFiles, 10),
+        part(PartKind::SlotsLive, 30),
+        part(PartKind::MallocLive, 60),
+    ]
+}
+
+fn says(diagnosis: &Diagnosis, kind: DiagnosisKind) -> String {
+    let found = diagnosis.rows.iter().find(|row| row.kind == kind);
+    found.map_or_else(String::new, |row| row.text.clone())
+}
+
+fn file(name: String, bytes: u64, mapped: bool) -> FileUse {
+    FileUse { name, bytes: Bytes(bytes), mapped }
+}
+
+fn of_class(class: &ClassCount, reach: Option<ReachCensus>) -> OutsideReading {
+    let census = Census { classes: Some(vec![class.clone()]), reach, ..Census::default() };
+    OutsideReading { processes: vec![census], ..OutsideReading::default() }
+}
+
+fn group(limit: u64, used: u64) -> GroupUse {
+    GroupUse {
+        name: "/app".into(),
+        current: Some(Bytes(used * MB)),
+        working_set: Some(Bytes(used * MB)),
+        other_processes: Some(0),
+        limits: vec![GroupLimit {
+            group: "/app".into(),
+            kind: LimitKind::Max,
+            limit: Bytes(limit * MB),
+            used: Bytes(used * MB),
+        }],
+        ..GroupUse::default()
+    }
+}
+
+#[test]
+fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
+    let reading =
+        OutsideReading { processes: vec![Census::default()], ..OutsideReading::default() };
+    let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
+    assert!(
+        says(&found, DiagnosisKind::Help).starts_with("nothing: this is what the app keeps"),
+        "{found:?}"
+    );
+    assert_eq!(found.next, FollowUp::Owners);
+    assert_eq!(says(&found, DiagnosisKind::Largest), "malloc, live: 60.00 MB (60 %)");
+    assert!(found.rows.len() <= 8);
+}
+
+#[test]
+fn files_that_are_charged_and_in_no_process_are_named_with_who_has_them_open() {
+    let files = ["/memfd:cache (deleted)", "/dev/shm/rows (deleted)"];
+    let files = files.map(|name| file(name.into(), 67_108_864, false)).to_vec();
+    let mut tree = ledger(vec![part(PartKind::CodeAndFiles, 10)], files);
+    tree.group = Some(group(512, 480));
+    let found = diagnosis(&tree, None, None);
+    let beside = says(&found, DiagnosisKind::Beside);
+    for expected in
+        ["67.11 MB in /memfd:cache (deleted), open in pid 7", "67.11 MB in /dev/shm/rows (deleted)"]
+    {
+        assert!(beside.contains(expected), "{beside}");
+    }
+    let limit = says(&found, DiagnosisKind::Limit);
+    assert!(limit.starts_with("480.0 MB of 512.0 MB used (94 %), 32.00 MB left"), "{limit}");
+}
+
+#[test]
+fn page_cache_and_tmpfs_are_said_only_where_the_group_is_the_trees_alone() {
+    let mut tree = ledger(live(), Vec::new());
+    let mut own = group(900, 400);
+    (own.files, own.in_memory_files) = (Some(Bytes(250 * MB)), Some(Bytes(130 * MB)));
+    (own.inactive_files, own.kernel) = (Some(Bytes(100 * MB)), Some(Bytes(MB)));
+    tree.group = Some(own.clone());
+    let beside = says(&diagnosis(&tree, None, None), DiagnosisKind::Beside);
+    assert!(
+        beside.contains("up to 130.0 MB in tmpfs") && beside.contains("120.0 MB of page cache"),
+        "{beside}"
+    );
+    assert!(!beside.contains("kernel"), "{beside}");
+    tree.group = Some(GroupUse { other_processes: Some(3), ..own });
+    let found = diagnosis(&tree, None, None);
+    assert_eq!(says(&found, DiagnosisKind::Beside), "");
+    assert!(says(&found, DiagnosisKind::Limit).contains("3 other processes there too"));
+}
+
+#[test]
+fn what_forked_processes_share_counts_in_one_of_them() {
+    let class = ClassCount {
+        name: "Row".into(),
+        objects: 900_000,
+        slot_bytes: 36 * MB,
+        ..ClassCount::default()
+    };
+    let census = |process, more| Census {
+        process,
+        classes: Some(vec![ClassCount {
+            objects: class.objects + more,
+            slot_bytes: class.slot_bytes + more,
+            ..class.clone()
+        }]),
+        ..Census::default()
+    };
+    let reading =
+        OutsideReading { processes: vec![census(7, 0), census(8, 1)], ..OutsideReading::default() };
+    let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
+    let most = says(&found, DiagnosisKind::Most);
+    assert!(most.starts_with("Row: 900,001 objects in process 8 with 36.00 MB of slots"), "{most}");
+}
+
+#[test]
+fn compaction_in_workers_is_named_before_any_setting() {
+    let share = CauseShare {
+        cause: Cause::Compaction,
+        bytes: 22e6,
+        touched_bytes: 22 * MB,
+        alone_bytes: 20 * MB,
+        changed_bytes: None,
+        remedy: Some(Remedy::NoCompaction),
+    };
+    let table =
+        UnsharedTable { parent: 7, child: 8, causes: vec![share], ..UnsharedTable::default() };
+    let reading = OutsideReading { unshared: vec![table], ..OutsideReading::default() };
+    let help =
+        says(&diagnosis(&ledger(live(), Vec::new()), Some(&reading), None), DiagnosisKind::Help);
+    assert!(help.starts_with("no `GC.compact` in workers: it made 22.00 MB (22 %)"), "{help}");
+}
+
+#[test]
+fn mapped_files_are_named_where_they_are_the_largest_part() {
+    let files = (0..3).map(|at| file(format!("/run/counter_worker-{at}.db"), 20 * MB, true));
+    let tree = ledger(
+        vec![part(PartKind::CodeAndFiles, 70), part(PartKind::MallocLive, 9)],
+        files.collect(),
+    );
+    let largest = says(&diagnosis(&tree, None, None), DiagnosisKind::Largest);
+    assert!(largest.contains("counter_worker-0.db 20.00 MB, counter_worker-1.db"), "{largest}");
+}
+
+#[test]
+fn garbage_is_said_before_a_class_is_called_large_and_what_is_not_told_apart_too() {
+    let class = ClassCount {
+        name: "Row".into(),
+        objects: 900,
+        slot_bytes: 30 * MB,
+        ..ClassCount::default()
+    };
+    let reach = ReachCensus {
+        unreached_objects: 800,
+        unreached_slot_bytes: 25 * MB,
+        ..ReachCensus::default()
+    };
+    let tree = ledger(live(), Vec::new());
+    let found = diagnosis(&tree, Some(&of_class(&class, None)), None);
+    assert!(
+        says(&found, DiagnosisKind::Most).ends_with("garbage among them not told apart"),
+        "{found:?}"
+    );
+    let known = ClassCount { garbage_objects: Some(800), ..class };
+    let found = diagnosis(&tree, Some(&of_class(&known, Some(reach))), None);
+    let kinds: Vec<DiagnosisKind> = found.rows.iter().map(|row| row.kind).collect();
+    let order = [DiagnosisKind::Garbage, DiagnosisKind::Largest, DiagnosisKind::Most];
+    assert!(kinds.windows(3).any(|kinds| kinds == order), "{found:?}");
+    assert!(
+        says(&found, DiagnosisKind::Garbage).contains("would free 800 objects: 25.00 MB of slots"),
+        "{found:?}"
+    );
+    assert!(says(&found, DiagnosisKind::Most).ends_with("800 of them garbage"), "{found:?}");
+}
+
+#[test]
+fn a_setting_is_suggested_only_where_it_can_save_a_twentieth() {
+    for (free, expected) in [(3, "nothing"), (40, "perhaps `malloc_conf")] {
+        let mut parts = live();
+        parts.push(part(PartKind::MallocFree, free));
+        let help = says(&diagnosis(&ledger(parts, Vec::new()), None, None), DiagnosisKind::Help);
+        assert!(help.starts_with(expected), "{free}: {help}");
+    }
+    let unread = Ledger { unread: vec!["7: denied".into()], ..Ledger::default() };
+    let found = diagnosis(&unread, None, None);
+    assert_eq!(says(&found, DiagnosisKind::Help), "unknown: not all of it could be read");
+    assert!(
+        says(&found, DiagnosisKind::Size).contains("unknown; 1 process could not be read"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn many_threads_come_before_a_class_and_growth_has_its_two_moments() {
+    let mut parts = live();
+    parts.push(part(PartKind::Stacks, 12));
+    let mut tree = ledger(parts, Vec::new());
+    tree.processes[0].threads = Some(406);
+    let earlier = Earlier { seconds: 90.0, pss: Bytes(100 * MB) };
+    let found = diagnosis(&tree, None, Some(earlier));
+    assert!(
+        says(&found, DiagnosisKind::Most).starts_with("406 threads, whose stacks hold 12.00 MB"),
+        "{found:?}"
+    );
+    assert!(says(&found, DiagnosisKind::Growth).starts_with("+12.00 MB in 1.5 min"), "{found:?}");
+}
