@@ -323,7 +323,7 @@ pub struct Ledger {
     pub from_status: Vec<StatusLedger>,
     /// What is charged to the control group of its first process that can be seen, and its limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<GroupUse>,
+    pub group: Option<Box<GroupUse>>,
     /// Whether the kernel uses transparent huge pages where no program asked for them; `None` where it does not say.
     #[serde(default)]
     pub always_huge: Option<bool>,

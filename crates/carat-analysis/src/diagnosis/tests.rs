@@ -104,7 +104,7 @@ fn files_that_are_charged_and_in_no_process_are_named_with_who_has_them_open() {
     let files = ["/memfd:cache (deleted)", "/dev/shm/rows (deleted)"];
     let files = files.map(|name| file(name.into(), 67_108_864, false)).to_vec();
     let mut tree = ledger(vec![part(PartKind::CodeAndFiles, 10)], files);
-    tree.group = Some(group(512, 480));
+    tree.group = Some(Box::new(group(512, 480)));
     let found = diagnosis(&tree, None, None);
     let beside = says(&found, DiagnosisKind::Beside);
     for expected in
@@ -122,14 +122,14 @@ fn page_cache_and_tmpfs_are_said_only_where_the_group_is_the_trees_alone() {
     let mut own = group(900, 400);
     (own.files, own.in_memory_files) = (Some(Bytes(250 * MB)), Some(Bytes(130 * MB)));
     (own.inactive_files, own.kernel) = (Some(Bytes(100 * MB)), Some(Bytes(MB)));
-    tree.group = Some(own.clone());
+    tree.group = Some(Box::new(own.clone()));
     let beside = says(&diagnosis(&tree, None, None), DiagnosisKind::Beside);
     assert!(
         beside.contains("up to 130.0 MB in tmpfs") && beside.contains("120.0 MB of page cache"),
         "{beside}"
     );
     assert!(!beside.contains("kernel"), "{beside}");
-    tree.group = Some(GroupUse { other_processes: Some(3), ..own });
+    tree.group = Some(Box::new(GroupUse { other_processes: Some(3), ..own }));
     let found = diagnosis(&tree, None, None);
     assert_eq!(says(&found, DiagnosisKind::Beside), "");
     assert!(says(&found, DiagnosisKind::Limit).contains("3 other processes there too"));

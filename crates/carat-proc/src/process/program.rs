@@ -205,11 +205,15 @@ mod tests {
     use super::*;
     use ProcessRole::{Core, Master, Preloader, Watchdog, Worker};
 
-    fn found(
-        cmdline: &str,
-    ) -> Option<(String, Option<String>, Option<String>, Option<ProcessRole>)> {
-        let found = program(&words_of(cmdline.as_bytes()))?;
-        Some((found.name.program, found.name.version, found.name.app, found.role))
+    fn found(cmdline: &str) -> Option<Program> {
+        program(&words_of(cmdline.as_bytes()))
+    }
+
+    /// An empty text is none.
+    fn expected(program: &str, version: &str, app: &str, role: Option<ProcessRole>) -> Program {
+        let [version, app] =
+            [version, app].map(|text| Some(text.to_owned()).filter(|text| !text.is_empty()));
+        Program { name: ServerName { program: program.to_owned(), version, app }, role }
     }
 
     #[test]
@@ -230,8 +234,7 @@ mod tests {
             ("thin server (0.0.0.0:3000) [app]", "thin", "", "app", None),
             ("solid-queue-worker(1.0.0): waiting for jobs", "solid_queue", "", "", Some(Worker)),
         ] {
-            let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-            let expected = (name.to_owned(), text(version), text(app), role);
+            let expected = expected(name, version, app, role);
             assert_eq!(found(&format!("{title}\0\0\0")), Some(expected), "{title}");
         }
     }
@@ -248,8 +251,7 @@ mod tests {
             ("ruby\0-I\0lib\0work/job.rb\0--token=x\0", "ruby", "job.rb"),
             ("ruby\0", "ruby", ""),
         ] {
-            let app = Some(app.to_owned()).filter(|app| !app.is_empty());
-            assert_eq!(found(line), Some((name.to_owned(), None, app, None)), "{line:?}");
+            assert_eq!(found(line), Some(expected(name, "", app, None)), "{line:?}");
         }
         for line in ["", "\0", "vim\0ruby\0", "rubyfmt\0x\0", "python3\0puma\0"] {
             assert_eq!(found(line), None, "{line:?}");

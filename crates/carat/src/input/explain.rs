@@ -82,7 +82,8 @@ pub fn process_ledger(
     let mut ledger = ledger(root, &members, &figures);
     // Carat itself is charged to the same group in a container.
     let own = members.iter().map(|member| member.pid).chain([std::process::id()]).collect();
-    ledger.group = members.iter().find_map(|member| group_use(root, member.pid, &own));
+    ledger.group =
+        members.iter().find_map(|member| group_use(root, member.pid, &own)).map(Box::new);
     if let (Some(reading), Some(look), true) = (&mut reading, &request.look, request.unshared) {
         let private = ledger.processes.iter().map(|process| (process.pid, process.uss));
         compare_with_parents(root, reading, &private.collect(), look);
