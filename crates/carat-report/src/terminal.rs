@@ -108,13 +108,15 @@ fn push_table(out: &mut String, table: &FactTable, style: Style) {
         table.columns.iter().zip(row).map(|(column, cell)| beside_text(column, cell)).collect()
     });
     let texts: Vec<Vec<String>> = std::iter::once(titles).chain(texts).collect();
-    let width = |at: usize| {
-        let beside =
-            texts.iter().map(|row| &row[at]).filter(|text| !is_above(&table.columns[at], text));
-        beside.map(|text| columns(text)).max().unwrap_or(0)
-    };
+    let widths: Vec<usize> = (0..table.columns.len())
+        .map(|at| {
+            let cells = texts.iter().map(|row| &row[at]);
+            let beside = cells.filter(|text| !is_above(&table.columns[at], text));
+            beside.map(|text| columns(text)).max().unwrap_or(0)
+        })
+        .collect();
     let mut shown = table.shown(|place| place != ColumnPlace::Page);
-    while shown.iter().map(|at| width(*at) + 2).sum::<usize>() > style.width {
+    while shown.iter().map(|at| widths[*at] + 2).sum::<usize>() > style.width {
         let mut places = shown.iter().map(|at| table.columns[*at].place);
         let Some(first) = places.position(|place| place == ColumnPlace::WideTerminal) else {
             break;
@@ -129,7 +131,7 @@ fn push_table(out: &mut String, table: &FactTable, style: Style) {
                 let _ = writeln!(out, "  {text}");
             }
             let beside = if is_above(&table.columns[at], text) { "" } else { text };
-            let gap = " ".repeat(width(at) - columns(beside));
+            let gap = " ".repeat(widths[at] - columns(beside));
             let mark = number.checked_sub(1).and_then(|row| table.rows[row][at].mark);
             let text = mark.map_or_else(|| beside.to_owned(), |mark| style.paint(mark, beside));
             let _ = match table.columns[at].right {

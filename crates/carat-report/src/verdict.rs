@@ -307,10 +307,10 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let has = count(most as usize, "block");
     // A run that had all its blocks cannot be continued.
     let most_allowed = results.info.max_blocks;
-    let is_allowed = |blocks: u32| blocks <= most_allowed && (ran.len() as u32) < most_allowed;
+    let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
     let fewest = Judge::new(question(&results.info)).fewest_blocks();
     if fewest > most && open.iter().all(|one| proven(one).is_none()) {
-        let allowed = is_allowed(fewest);
+        let allowed = fewest <= most_allowed;
         let text = format!("{has} cannot decide; {fewest} can");
         return Some(OpenVerdict { text, blocks: Some(fewest), allowed });
     }
@@ -321,7 +321,7 @@ fn open(results: &Results) -> Option<OpenVerdict> {
         return Some(OpenVerdict { text, blocks: None, allowed: false });
     };
     let text = format!("{has} did not decide; probably {}", decided(latest));
-    let allowed = latest.high.is_some_and(is_allowed);
+    let allowed = latest.high.is_some_and(|high| high <= most_allowed);
     Some(OpenVerdict { text, blocks: latest.high, allowed })
 }
 

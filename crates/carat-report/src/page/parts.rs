@@ -72,12 +72,13 @@ fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
 
 fn numbers(variants: &[VariantLedger<'_>]) -> FactTable {
     let ledgers: Vec<&Ledger> = variants.iter().map(|variant| variant.ledger).collect();
-    let present = |kind: &PartKind| ledgers.iter().any(|ledger| size(ledger, *kind).is_some());
     let names = variants.iter().map(|variant| Column::number(&variant.name));
     let columns = std::iter::once(Column::text("part")).chain(names).collect();
     let mut table = FactTable::new("Parts of the memory", columns);
-    for kind in PartKind::ALL.into_iter().filter(present) {
-        table.rows.push(row(kind.label(), ledgers.iter().map(|ledger| size(ledger, kind))));
+    for kind in PartKind::ALL {
+        if ledgers.iter().any(|ledger| size(ledger, kind).is_some()) {
+            table.rows.push(row(kind.label(), ledgers.iter().map(|ledger| size(ledger, kind))));
+        }
     }
     let unexplained = ledgers.iter().map(|ledger| Some(ledger.unexplained as f64));
     table.rows.push(row("unexplained", unexplained));

@@ -185,8 +185,9 @@ fn next_commands(args: &CompareArgs, results: &Path) -> NextCommands {
     for (name, value) in &args.set {
         words.extend(["--set".to_owned(), format!("{name}={value}")]);
     }
-    let line = |option: &str| Some(shell_line(&[words.clone(), vec![option.to_owned()]].concat()));
-    NextCommands { resume: line("--resume"), anew: line("--fresh"), details: Vec::new() }
+    let [resume, anew] = ["--resume", "--fresh"]
+        .map(|option| Some(shell_line(&[words.clone(), vec![option.to_owned()]].concat())));
+    NextCommands { resume, anew, details: Vec::new() }
 }
 
 /// Prints the results, also of a run that ended early.
