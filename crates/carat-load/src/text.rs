@@ -24,7 +24,7 @@ pub fn write_generator(report: &LoadReport, out: &mut dyn Write) -> io::Result<(
             Severity::Fatal => "invalid",
         };
         // Several findings of one cause end with the same advice.
-        let advice = flag.message.rsplit_once("): ").map(|(before, advice)| (before, advice));
+        let advice = flag.message.rsplit_once("): ");
         match advice {
             Some((before, advice)) if said.contains(&advice) => {
                 writeln!(out, "{word}: {}: {before})", flag.code)?;

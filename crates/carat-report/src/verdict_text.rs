@@ -142,7 +142,7 @@ fn cut(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let ends = text.match_indices([';', ',']).map(|(at, _)| at);
-    let whole = ends.filter(|at| columns(&text[..*at]) <= most && *at > most / 2).last();
+    let whole = ends.rev().find(|at| columns(&text[..*at]) <= most && *at > most / 2);
     whole.map_or_else(|| crate::text::shorten(text, most), |at| text[..at].to_owned())
 }
 

@@ -45,7 +45,7 @@ impl IntervalAxis {
     fn background(&self, svg: &mut Svg, height: f64) {
         let band = (self.scale.clamped(-self.margin), self.scale.clamped(self.margin));
         svg.rect("margin", (band.0, 0.0), (band.1 - band.0, height));
-        for tick in self.scale.ticks(5) {
+        for tick in self.scale.ticks(4) {
             let x = self.scale.at(tick);
             svg.line(if tick == 0.0 { "zero" } else { "grid" }, (x, 0.0), (x, height));
         }
@@ -64,7 +64,7 @@ pub(crate) fn interval_picture(estimate: &Estimate, axis: &IntervalAxis) -> Mark
 pub(crate) fn axis_picture(axis: &IntervalAxis) -> Markup {
     let mut svg = Svg::new(WIDTH, 22.0);
     axis.background(&mut svg, 4.0);
-    let ticks = axis.scale.ticks(5);
+    let ticks = axis.scale.ticks(4);
     for tick in &ticks {
         let text = format!("{} %", numbers::percent_tick(*tick, distance(&ticks)));
         svg.text("tick", (axis.scale.at(*tick), 17.0), Anchor::Middle, &text);
