@@ -1,5 +1,7 @@
 //! Who keeps the objects of a process: `who PID [CLASS]`.
 
+#![expect(clippy::print_stdout, reason = "printing is the purpose of this example")]
+
 use carat_outside::census::{LookOptions, look};
 use carat_outside::who::{SoleHolder, WhoRequest};
 

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use carat_outside::heap::ClassCount;
     use carat_outside::who::{
-        ClassHolders, CodePlace, CountedWay, Holder, Link, SoleHolder, Way, WayRoot, WayStep,
+        ClassHolders, CodePlace, CountedWay, Holder, SoleHolder, Way, WayLink, WayRoot, WayStep,
         WhoCensus,
     };
 
@@ -108,15 +108,15 @@ mod tests {
         let frame = || (Some(acme()), holder("").code);
         let ((variable, code), (other, place)) = (frame(), frame());
         let links = [
-            Link::Symbol(acme()),
-            Link::KeyOf("Acme".into()),
-            Link::ClassKey("Acme".into()),
-            Link::Variable("@acme".into()),
-            Link::Member(acme()),
-            Link::Constant("ACME".into()),
-            Link::Method(acme()),
-            Link::Captured(acme()),
-            Link::Frame { variable, code },
+            WayLink::Symbol(acme()),
+            WayLink::KeyOf("Acme".into()),
+            WayLink::ClassKey("Acme".into()),
+            WayLink::Variable("@acme".into()),
+            WayLink::Member(acme()),
+            WayLink::Constant("ACME".into()),
+            WayLink::Method(acme()),
+            WayLink::Captured(acme()),
+            WayLink::Frame { variable, code },
         ];
         let steps = links.map(|link| WayStep { link, of: holder("Acme") });
         let roots = [

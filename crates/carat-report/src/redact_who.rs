@@ -1,7 +1,7 @@
 //! Who keeps what for an audience: a shared report has no names of variables, keys, files and threads.
 
 use crate::redact_rules::RedactionRules;
-use carat_outside::who::{CodePlace, Holder, HolderKind, Link, Way, WayRoot, WhoCensus};
+use carat_outside::who::{CodePlace, Holder, KeeperKind, Way, WayLink, WayRoot, WhoCensus};
 
 /// Edits the names of classes and of libraries.
 pub(crate) trait NameEditor {
@@ -35,7 +35,7 @@ fn edit_way(editor: &mut dyn NameEditor, way: &mut Way) {
 
 fn edit_holder(editor: &mut dyn NameEditor, holder: &mut Holder) {
     match holder.kind {
-        HolderKind::Variables | HolderKind::Code | HolderKind::Internal => {
+        KeeperKind::Variables | KeeperKind::Code | KeeperKind::Internal => {
             editor.rules().edit_name(&mut holder.name);
         }
         _ => editor.edit_class(&mut holder.name),
@@ -64,28 +64,28 @@ fn edit_secret(editor: &mut dyn NameEditor, name: &mut String, shown: &str) {
     }
 }
 
-fn edit_link(editor: &mut dyn NameEditor, link: &mut Link) {
+fn edit_link(editor: &mut dyn NameEditor, link: &mut WayLink) {
     match link {
-        Link::Symbol(name) if name.is_empty() => {}
-        Link::Symbol(name) => edit_secret(editor, name, "[name]"),
-        Link::KeyOf(class) | Link::ClassKey(class) => editor.edit_class(class),
-        Link::Variable(name) => edit_secret(editor, name, "@[name]"),
-        Link::Member(name) | Link::Method(name) | Link::Captured(name) => {
+        WayLink::Symbol(name) if name.is_empty() => {}
+        WayLink::Symbol(name) => edit_secret(editor, name, "[name]"),
+        WayLink::KeyOf(class) | WayLink::ClassKey(class) => editor.edit_class(class),
+        WayLink::Variable(name) => edit_secret(editor, name, "@[name]"),
+        WayLink::Member(name) | WayLink::Method(name) | WayLink::Captured(name) => {
             edit_secret(editor, name, "[name]");
         }
-        Link::Constant(name) => edit_secret(editor, name, "[NAME]"),
-        Link::Frame { variable, code } => {
+        WayLink::Constant(name) => edit_secret(editor, name, "[NAME]"),
+        WayLink::Frame { variable, code } => {
             variable.iter_mut().for_each(|name| edit_secret(editor, name, "[name]"));
             edit_code(editor, code);
         }
-        Link::Unnamed
-        | Link::Element(_)
-        | Link::Key
-        | Link::Default
-        | Link::VariableNumber(_)
-        | Link::MemberNumber(_)
-        | Link::Class
-        | Link::Shared => {}
+        WayLink::Unnamed
+        | WayLink::Element(_)
+        | WayLink::Key
+        | WayLink::Default
+        | WayLink::VariableNumber(_)
+        | WayLink::MemberNumber(_)
+        | WayLink::Class
+        | WayLink::Shared => {}
     }
 }
 

@@ -55,8 +55,9 @@ fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt:
     match class {
         Some(_) => who.classes.iter().try_for_each(|class| write_class(out, class))?,
         None => {
-            who.classes.iter().try_for_each(|class| write_brief_class(out, class))?;
             write_holders(out, who)?;
+            writeln!(out, "Classes with most bytes of old objects:")?;
+            who.classes.iter().try_for_each(|class| write_brief_class(out, class))?;
         }
     }
     for reason in &who.unnamed {
@@ -129,7 +130,7 @@ fn amount(holder: &SoleHolder) -> String {
 
 fn write_holders(out: &mut String, who: &WhoCensus) -> fmt::Result {
     if who.holders.is_empty() {
-        return Ok(());
+        return writeln!(out, "No single object keeps a hundredth of it.");
     }
     writeln!(out, "What would go without one object:")?;
     for holder in &who.holders {
@@ -144,17 +145,17 @@ fn write_holders(out: &mut String, who: &WhoCensus) -> fmt::Result {
 mod tests {
     use super::*;
     use carat_outside::census::UnknownPart;
-    use carat_outside::who::{Holder, HolderKind, Link, Way, WayRoot, WayStep};
+    use carat_outside::who::{Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
 
     fn way(class: &str, root: Option<WayRoot>) -> Way {
         let object = Holder { name: class.into(), ..Holder::default() };
         let list = Holder { name: "Array".into(), length: Some(20_000), ..Holder::default() };
         let log = Holder { name: "AuditLog".into(), ..Holder::default() };
-        let class = Holder { kind: HolderKind::Class, ..log.clone() };
-        let mut steps = vec![WayStep { link: Link::Element(Some(7)), of: list }];
+        let class = Holder { kind: KeeperKind::Class, ..log.clone() };
+        let mut steps = vec![WayStep { link: WayLink::Element(Some(7)), of: list }];
         if root.is_none() {
-            steps.push(WayStep { link: Link::Variable("@entries".into()), of: log });
-            steps.push(WayStep { link: Link::Constant("CURRENT".into()), of: class });
+            steps.push(WayStep { link: WayLink::Variable("@entries".into()), of: log });
+            steps.push(WayStep { link: WayLink::Constant("CURRENT".into()), of: class });
         }
         Way { object, steps, root }
     }
@@ -196,11 +197,12 @@ mod tests {
     fn the_commonest_ways_and_the_largest_holders_come_first_and_the_next_command_last() {
         assert_eq!(
             who_text(&reading(Some(who())), None),
-            "Process 7, Ruby 3.1.2: 100,000 objects; a collection would free 10,000\n  \
-             20,000 Visit, 800.0 kB; 19,990 of them: Visit ← [7] of Array (20,000 elements) ← @entries of AuditLog ← \
-             constant AuditLog::CURRENT; and 2 other ways\n\
-             What would go without one object:\n  \
-             1.76 MB in 40,001 objects  Hash ← [7] of Array (20,000 elements) ← global variable $cache\n  \
+            "Process 7, Ruby 3.1.2: 100,000 objects; a collection would free 10,000\n\
+             What would go without one object:\n    \
+             1.76 MB in 40,001 objects  Hash ← [7] of Array (20,000 elements) ← global variable $cache\n\
+             Classes with most bytes of old objects:\n  \
+             20,000 Visit, 0.80 MB; 19,990 of them: Visit ← [7] of Array (20,000 elements) ← @entries of AuditLog ← \
+             constant AuditLog::CURRENT; and 2 other ways\n  \
              1 way changed while they were read, and are left out\n\
              Next: carat explain 7 --who Visit\n"
         );
@@ -210,7 +212,7 @@ mod tests {
     fn a_class_has_every_way_and_who_keeps_most_of_it() {
         let text = who_text(&reading(Some(who())), Some("Visit"));
         for expected in [
-            "  20,000 Visit, 800.0 kB, 19,000 old\n",
+            "  20,000 Visit, 0.80 MB, 19,000 old\n",
             "19,990  Visit ← [7] of Array (20,000 elements) ← @entries of AuditLog ← constant AuditLog::CURRENT\n",
             "10  2 other ways, each with fewer\n",
             "9,000  would be freed by a collection\n",

@@ -4,14 +4,15 @@ use super::shapes::ShapeTable;
 use super::symbols::Symbols;
 use super::words::Words;
 use crate::elf::RubyAnchors;
+use crate::hash::AddressSet;
 use crate::heap::SlotType;
 use crate::memory::{Memory, for_each_word};
 use carat_ruby::version::SHAPES;
 
 /// Candidates for the table of shapes are in chunks of at most so many bytes.
 const SMALL: u64 = 128;
-/// Objects whose shapes may vote.
-const OBJECTS: usize = 20_000;
+/// Shapes that may vote.
+const SHAPES_ASKED: usize = 2000;
 
 /// The words of a process with the tables that were found.
 pub(super) fn with_tables<'a>(words: Words<'a>, anchors: &RubyAnchors) -> Words<'a> {
@@ -42,18 +43,15 @@ fn ruby_data(memory: &dyn Memory, anchors: &RubyAnchors) -> Vec<(u64, u64)> {
     ranges
 }
 
+/// The flags of objects with different shapes.
 fn flags_of_objects(words: &Words<'_>) -> Vec<u64> {
-    let slots = words
-        .heap
-        .pages()
-        .iter()
-        .flat_map(|page| (0..page.slots).map(|n| (page.slot(n), page.slot_bytes)));
+    let pages = words.heap.pages().iter();
+    let slots =
+        pages.flat_map(|page| (0..page.slots).map(|number| (page.slot(number), page.slot_bytes)));
     let views = slots.filter_map(|(slot, bytes)| words.view(slot, bytes));
-    views
-        .filter(|view| view.kind() == SlotType::OBJECT)
-        .map(|view| view.flags)
-        .take(OBJECTS)
-        .collect()
+    let mut shapes = AddressSet::default();
+    let flags = views.filter(|view| view.kind() == SlotType::OBJECT).map(|view| view.flags);
+    flags.filter(|flags| shapes.insert(flags >> 32)).take(SHAPES_ASKED).collect()
 }
 
 /// Addresses that may be the table of shapes: words of Ruby's data, of its VM, and of small chunks to which those lead.

@@ -10,8 +10,11 @@ use carat_ruby::version::{
 
 /// Shapes that vote.
 const VOTERS: usize = 300;
-/// A table is believed if so many of a hundred voters have a name there, and no other has half as many.
-const CLEAR: usize = 60;
+/// A table is believed if so many of a hundred voters have the name of an instance variable there, and no other has half as many.
+/// The others are shapes without a variable, or frozen ones.
+const CLEAR: usize = 20;
+/// Fewer votes decide nothing.
+const LEAST: usize = 3;
 /// Voters that are asked first: nearly no candidate is a table.
 const FIRST: usize = 12;
 /// Parents that are followed.
@@ -76,7 +79,8 @@ impl ShapeTable {
                 }
             }
         }
-        let clear = best.0 * 100 >= voters.len() * CLEAR && best.0 > second * 2;
+        let enough = best.0 >= LEAST && best.0 * 100 >= voters.len() * CLEAR;
+        let clear = enough && best.0 > second * 2;
         best.1.filter(|_| clear)
     }
 
@@ -90,6 +94,11 @@ impl ShapeTable {
         let named = |number: &u64| {
             let shape = self.shape(memory, *number).filter(|shape| shape.kind == IVAR);
             let sound = shape.filter(|shape| shape.count > 0 && shape.count < MOST);
+            // Its parent is a shape of the same table, with one variable less.
+            let sound = sound.filter(|shape| {
+                let parent = self.shape(memory, shape.parent);
+                parent.is_some_and(|parent| parent.count + 1 == shape.count)
+            });
             sound.is_some_and(|shape| is_variable(shape.name))
         };
         let first = voters.iter().take(FIRST).filter(|number| named(number)).count();

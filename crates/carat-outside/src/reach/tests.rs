@@ -183,3 +183,111 @@ fn an_object_is_as_large_as_what_it_alone_refers_to() {
     // Three slots and the elements, two slots and the elements, one slot each.
     assert_eq!(bytes, [3 * SLOT + 0x40, 2 * SLOT + 0x40, SLOT, SLOT]);
 }
+
+/// Makes something that keeps nothing alive, or, if not `sound`, the same with one word changed so that it does.
+type WeakCase = fn(&mut MarkedProcess, bool);
+
+impl MarkedProcess {
+    /// A table of Ruby itself with one entry.
+    fn table(&mut self, key: u64, record: u64) -> u64 {
+        let [table, entries] = [0x50, 0x70].map(|size| self.chunk(size));
+        let functions = C_LIBRARY + 0x100;
+        for (number, word) in [2, functions, 1, 0, 0, 1, entries].into_iter().enumerate() {
+            self.word(table + number as u64 * 8, word);
+        }
+        for (number, word) in [77, key, record].into_iter().enumerate() {
+            self.word(entries + number as u64 * 8, word);
+        }
+        table
+    }
+
+    /// Makes an object of another type of the one with this number; a root leads to it.
+    fn rooted(&mut self, number: u64, flags: u64) -> u64 {
+        let slot = POST + number * SLOT;
+        self.word(slot, flags);
+        self.word(ROOTS, slot);
+        slot
+    }
+}
+
+/// The object that is kept, or not.
+const KEPT: u64 = POST + SLOT;
+
+const WEAK: [(&str, WeakCase); 9] = [
+    ("a piece of the mark stack", |process, sound| {
+        let piece = process.chunk(4016);
+        process.word(piece, KEPT);
+        process.word(piece + 4000, if sound { 0 } else { 5 });
+        process.word(ROOTS, piece);
+    }),
+    ("a list of subclasses", |process, sound| {
+        let link = process.chunk(0x20);
+        process.word(KEPT, 2);
+        process.word(link, KEPT);
+        process.word(link + 8, if sound { 0 } else { 7 });
+        process.word(ROOTS, link);
+    }),
+    ("the unused part of a list of call caches", |process, sound| {
+        let [list, entries] = [0x20, 0x30].map(|size| process.chunk(size));
+        let method = process.rooted(2, 0x601a);
+        process.word(list, 2 | if sound { 1 << 32 } else { 2 << 32 });
+        process.word(list + 8, method);
+        process.word(list + 16, entries);
+        process.word(entries + 24, KEPT);
+        process.word(ROOTS + 8, list);
+    }),
+    ("the buffer of an input", |process, sound| {
+        let [stream, buffer] = [0x100, 8192 + 16].map(|size| process.chunk(size));
+        let file = process.rooted(2, 11);
+        process.word(file + 16, stream);
+        process.word(stream + 0x20, buffer);
+        process.word(stream + 0x30, if sound { 8192 } else { 8191 });
+        process.word(buffer + 64, KEPT);
+    }),
+    ("the keys of finalizers", |process, sound| {
+        let array = process.rooted(2, 7 | 1 << 13);
+        process.word(KEPT, 1 | if sound { 1 << 7 } else { 0 });
+        let table = process.table(KEPT, array);
+        process.word(ROOTS + 8, table);
+    }),
+    ("object ids", |process, sound| {
+        process.word(KEPT, 1 | if sound { 1 << 9 } else { 0 });
+        let table = process.table(17, KEPT);
+        process.word(ROOTS, table);
+    }),
+    ("instance variables of an object that is garbage", |process, sound| {
+        process.word(KEPT, 5 | if sound { 1 << 10 } else { 0 });
+        let record = process.chunk(0x30);
+        let table = process.table(KEPT, record);
+        process.word(ROOTS, table);
+    }),
+    ("a weak map", |process, sound| {
+        let [map, kind, name] = [0x20, 0x20, 0x20].map(|size| process.chunk(size));
+        let object = process.rooted(2, 12);
+        process.made.memory.write(name, if sound { b"weakmap\0" } else { b"hashmap\0" });
+        process.word(kind, name);
+        process.word(object + 16, kind);
+        process.word(object + 32, map);
+        let table = process.table(KEPT, KEPT ^ 0x10);
+        process.word(map, table);
+    }),
+    ("a compiled pattern", |process, sound| {
+        let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));
+        let object = process.rooted(2, if sound { 6 } else { 12 });
+        process.word(object + 16, pattern);
+        process.word(pattern, part);
+        process.word(part, KEPT);
+    }),
+];
+
+#[test]
+fn what_ruby_keeps_weakly_or_left_behind_keeps_nothing_alive() {
+    for (name, make) in WEAK {
+        for sound in [true, false] {
+            let mut process = MarkedProcess::new().with_thread();
+            make(&mut process, sound);
+            let kept = process.reached(|reached| reached.is_reached(KEPT)).unwrap();
+            assert_eq!(kept, !sound, "{name}, as it is: {sound}");
+        }
+    }
+}

@@ -81,7 +81,7 @@ pub struct Way {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WayStep {
     /// By what.
-    pub link: Link,
+    pub link: WayLink,
     /// Of whom.
     pub of: Holder,
 }
@@ -89,7 +89,7 @@ pub struct WayStep {
 /// By what an object keeps another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "snake_case")]
-pub enum Link {
+pub enum WayLink {
     /// Something of the object that has no name.
     #[default]
     Unnamed,
@@ -136,7 +136,7 @@ pub enum Link {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holder {
     /// What it is.
-    pub kind: HolderKind,
+    pub kind: KeeperKind,
     /// The name of its class; of a class or module its own.
     pub name: String,
     /// Number of elements, of entries, or of members.
@@ -150,7 +150,7 @@ pub struct Holder {
 /// What an object is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HolderKind {
+pub enum KeeperKind {
     /// An object with a class.
     #[default]
     Object,

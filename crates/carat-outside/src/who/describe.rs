@@ -1,6 +1,6 @@
 //! What an object is, for a reader: its class, its length, the place of its code.
 
-use super::data::{CodePlace, Holder, HolderKind};
+use super::data::{CodePlace, Holder, KeeperKind};
 use super::links::{Names, contents};
 use crate::heap::{SlotType, imemo_kind};
 use crate::reach::fields::SlotView;
@@ -30,13 +30,13 @@ impl Names<'_> {
         if let Some(hidden) = hidden_name(&view) {
             name = hidden.to_owned();
         }
-        let kind = if self.main == Some(node) { HolderKind::Main } else { HolderKind::Object };
+        let kind = if self.main == Some(node) { KeeperKind::Main } else { KeeperKind::Object };
         let holder = Holder { kind, name, ..Holder::default() };
         match view.kind() {
             SlotType::CLASS | SlotType::MODULE => self.class(&view),
             SlotType::ICLASS => {
                 let module = self.memory().word_at(view.address, 8).unwrap_or(0);
-                Holder { kind: HolderKind::Included, name: self.name_of_class(module), ..holder }
+                Holder { kind: KeeperKind::Included, name: self.name_of_class(module), ..holder }
             }
             SlotType::ARRAY | SlotType::HASH if !in_full => holder,
             SlotType::ARRAY => Holder {
@@ -60,16 +60,16 @@ impl Names<'_> {
     fn class(&self, view: &SlotView<'_>) -> Holder {
         let singleton =
             view.kind() == SlotType::CLASS && self.classes.borrow().is_singleton(view.flags);
-        let kind = if singleton { HolderKind::Singleton } else { HolderKind::Class };
+        let kind = if singleton { KeeperKind::Singleton } else { KeeperKind::Class };
         Holder { kind, name: self.name_of_class(view.address), ..Holder::default() }
     }
 
     fn internal(&self, view: &SlotView<'_>) -> Holder {
         let kind = imemo_kind(view.flags, self.nodes.words().heap.version()).unwrap_or("object");
         let (holder, code) = match kind {
-            "env" => (HolderKind::Variables, self.memory().word_at(view.address, 8)),
-            "iseq" => (HolderKind::Code, Some(view.address)),
-            _ => (HolderKind::Internal, None),
+            "env" => (KeeperKind::Variables, self.memory().word_at(view.address, 8)),
+            "iseq" => (KeeperKind::Code, Some(view.address)),
+            _ => (KeeperKind::Internal, None),
         };
         let code = code.and_then(|code| self.code.place(code));
         Holder { kind: holder, name: kind.to_owned(), code, ..Holder::default() }

@@ -157,3 +157,56 @@ fn symbol(entry: &[u8], names: &[u8], bias: u64) -> Option<DataSymbol> {
     let name = printable(&String::from_utf8_lossy(&name[..length]));
     Some(DataSymbol { start, end: start.checked_add(bytes)?, name })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::tests::own_memory;
+    use crate::mapped_file::{FileAccess, open_mapped};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static NAMED_FOR_A_TEST: AtomicU64 = AtomicU64::new(7);
+
+    #[test]
+    fn a_variable_of_our_own_program_has_its_name_and_ends_at_its_size() {
+        let memory = own_memory();
+        let open = |region: &MemoryRegion| {
+            open_mapped(Path::new("/proc"), std::process::id(), region, FileAccess::Read)
+        };
+        let libraries = Libraries::read(&memory, &open);
+        NAMED_FOR_A_TEST.fetch_add(1, Ordering::Relaxed);
+        let address = std::ptr::from_ref(&NAMED_FOR_A_TEST) as u64;
+        let name = |at| libraries.at(at).and_then(|(symbol, _)| symbol.map(str::to_owned));
+        assert!(
+            name(address).is_some_and(|name| name.contains("NAMED_FOR_A_TEST")),
+            "{:?}",
+            libraries.at(address)
+        );
+        assert_ne!(name(address), name(address + 8));
+        let boundaries = libraries.boundaries();
+        assert!(
+            boundaries.binary_search(&address).is_ok()
+                && boundaries.binary_search(&(address + 8)).is_ok()
+        );
+        assert_eq!(libraries.at(8), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_or_lies_about_its_tables_has_no_symbols() {
+        let none = |_: u64, _: u64| None;
+        assert_eq!(symbols(&none, 0), None);
+        let mut header = [0; 64];
+        header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        header[40..48].copy_from_slice(&u64::MAX.to_le_bytes());
+        (header[58], header[60]) = (64, 200);
+        let lying = |at: u64, length: u64| {
+            header
+                .get(at as usize..)
+                .and_then(|rest| rest.get(..length as usize))
+                .map(<[u8]>::to_vec)
+        };
+        assert_eq!(symbols(&lying, 0), None);
+        assert_eq!(symbol(&[255; 24], &[65; 300], 0), None);
+    }
+}

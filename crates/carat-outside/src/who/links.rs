@@ -1,7 +1,7 @@
 //! By what one object keeps another: the name of the reference between two slots, and of the chunks on its way.
 
 use super::code::CodeLayout;
-use super::data::{CodePlace, Link};
+use super::data::{CodePlace, WayLink};
 use super::nodes::{Nodes, Spot};
 use crate::heap::{ClassNames, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
@@ -135,34 +135,38 @@ impl Names<'_> {
     }
 
     /// By what an object keeps the one at the end of a passage.
-    pub(super) fn link(&self, from: u32, passage: &Passage) -> Link {
-        let Some(view) = self.nodes.view(from) else { return Link::Unnamed };
+    pub(super) fn link(&self, from: u32, passage: &Passage) -> WayLink {
+        let Some(view) = self.nodes.view(from) else { return WayLink::Unnamed };
         let first = passage.spots.first().copied();
         if let Some(link) = self.generic_field(&view, passage) {
             return link;
         }
-        let Some(at) = first.and_then(Spot::address) else { return Link::Unnamed };
+        let Some(at) = first.and_then(Spot::address) else { return WayLink::Unnamed };
         if at == view.address + 8 && view.kind().has_class() {
-            return Link::Class;
+            return WayLink::Class;
         }
         match view.kind() {
             SlotType::ARRAY => self.element(&view, at),
             SlotType::HASH => self.entry(&view, at),
             SlotType::OBJECT => self.field(&view, at, passage),
             SlotType::STRUCT => self.member(&view, at),
-            SlotType::STRING => Link::Shared,
+            SlotType::STRING => WayLink::Shared,
             SlotType::CLASS | SlotType::MODULE | SlotType::ICLASS => self.of_class(&view, passage),
             SlotType::DATA => self.of_data(passage),
             SlotType::IMEMO => self.of_internal(&view, passage),
-            _ => Link::Unnamed,
+            _ => WayLink::Unnamed,
         }
     }
 
     /// The same without what differs from one object of a container to the next, and without a search in large contents.
-    pub(super) fn common_link(&self, from: u32, between: &[u32], to: u32) -> Link {
-        let Some(view) = self.nodes.view(from) else { return Link::Unnamed };
+    pub(super) fn common_link(&self, from: u32, between: &[u32], to: u32) -> WayLink {
+        let Some(view) = self.nodes.view(from) else { return WayLink::Unnamed };
+        let class = self.memory().word_at(view.address, 8).filter(|_| view.kind().has_class());
+        if between.is_empty() && class.is_some() && class == self.nodes.address(to) {
+            return WayLink::Class;
+        }
         match view.kind() {
-            SlotType::ARRAY => return Link::Element(None),
+            SlotType::ARRAY => return WayLink::Element(None),
             SlotType::HASH if self.entries(&view) > FEW => return self.key_of_many(&view),
             _ => {}
         }
@@ -173,13 +177,13 @@ impl Names<'_> {
             }
             None => true,
         });
-        match self.passage(from, between, to).filter(|_| is_small) {
+        match is_small.then(|| self.passage(from, between, to)).flatten() {
             Some(passage) => match self.link(from, &passage) {
-                Link::MemberNumber(_) | Link::VariableNumber(_) => Link::Unnamed,
+                WayLink::MemberNumber(_) | WayLink::VariableNumber(_) => WayLink::Unnamed,
                 link => link,
             },
-            None if view.kind() == SlotType::DATA && !is_small => Link::Symbol(String::new()),
-            None => Link::Unnamed,
+            None if view.kind() == SlotType::DATA && !is_small => WayLink::Symbol(String::new()),
+            None => WayLink::Unnamed,
         }
     }
 
@@ -194,12 +198,12 @@ impl Names<'_> {
         Some(Passage { between: between.to_vec(), spots })
     }
 
-    fn element(&self, view: &SlotView<'_>, at: u64) -> Link {
+    fn element(&self, view: &SlotView<'_>, at: u64) -> WayLink {
         match contents(view) {
             Some((start, count)) if at >= start && (at - start) / 8 < count => {
-                Link::Element(Some((at - start) / 8))
+                WayLink::Element(Some((at - start) / 8))
             }
-            _ => Link::Shared,
+            _ => WayLink::Shared,
         }
     }
 
@@ -215,8 +219,8 @@ impl Names<'_> {
         entries
     }
 
-    fn entry(&self, view: &SlotView<'_>, at: u64) -> Link {
-        let mut link = Link::Default;
+    fn entry(&self, view: &SlotView<'_>, at: u64) -> WayLink {
+        let mut link = WayLink::Default;
         view.references(&mut |reference| match reference {
             Reference::Table(table) => {
                 if let Some((number, offset)) = self.table_place(table, at) {
@@ -233,11 +237,11 @@ impl Names<'_> {
         link
     }
 
-    fn pair(&self, is_value: bool, at: u64, _number: u64) -> Link {
+    fn pair(&self, is_value: bool, at: u64, _number: u64) -> WayLink {
         let key = self.memory().word(at.wrapping_sub(8));
         match key.filter(|_| is_value) {
             Some(key) => self.key(key),
-            None => Link::Key,
+            None => WayLink::Key,
         }
     }
 
@@ -249,30 +253,30 @@ impl Names<'_> {
     }
 
     /// The value of a key. Only symbols and classes are named: strings may hold anything.
-    fn key(&self, key: u64) -> Link {
+    fn key(&self, key: u64) -> WayLink {
         let words = self.nodes.words();
         if is_static_symbol(key) || self.type_of(key) == Some(SlotType::SYMBOL) {
             let name = self.symbols.as_ref().and_then(|symbols| symbols.symbol(key));
             return name
-                .map_or(Link::KeyOf("Symbol".into()), |name| Link::Symbol(printable(&name)));
+                .map_or(WayLink::KeyOf("Symbol".into()), |name| WayLink::Symbol(printable(&name)));
         }
         if key & 1 == 1 {
-            return Link::KeyOf("Integer".into());
+            return WayLink::KeyOf("Integer".into());
         }
         match self.type_of(key) {
-            Some(SlotType::CLASS | SlotType::MODULE) => Link::ClassKey(self.name_of_class(key)),
+            Some(SlotType::CLASS | SlotType::MODULE) => WayLink::ClassKey(self.name_of_class(key)),
             Some(_) => {
                 let class = self.nodes.reach.slot_number(key).and_then(|node| self.class_of(node));
-                class.map_or(Link::Unnamed, Link::KeyOf)
+                class.map_or(WayLink::Unnamed, WayLink::KeyOf)
             }
             // true, nil and numbers.
-            None if words.heap.page_at(key).is_none() => Link::KeyOf("Object".into()),
-            None => Link::Unnamed,
+            None if words.heap.page_at(key).is_none() => WayLink::KeyOf("Object".into()),
+            None => WayLink::Unnamed,
         }
     }
 
     /// The kind of the first key stands for those of all.
-    fn key_of_many(&self, view: &SlotView<'_>) -> Link {
+    fn key_of_many(&self, view: &SlotView<'_>) -> WayLink {
         let mut first = None;
         view.references(&mut |reference| {
             if let Reference::Table(table) = reference
@@ -282,14 +286,14 @@ impl Names<'_> {
             }
         });
         match first.map(|(key, _)| self.key(key)) {
-            Some(Link::Symbol(_)) => Link::Symbol(String::new()),
-            Some(Link::ClassKey(_)) => Link::KeyOf("Class".into()),
+            Some(WayLink::Symbol(_)) => WayLink::Symbol(String::new()),
+            Some(WayLink::ClassKey(_)) => WayLink::KeyOf("Class".into()),
             Some(link) => link,
-            None => Link::Unnamed,
+            None => WayLink::Unnamed,
         }
     }
 
-    fn field(&self, view: &SlotView<'_>, at: u64, passage: &Passage) -> Link {
+    fn field(&self, view: &SlotView<'_>, at: u64, passage: &Passage) -> WayLink {
         if let Some(link) = self.fields_object(view.flags, passage) {
             return link;
         }
@@ -308,23 +312,23 @@ impl Names<'_> {
             _ => {}
         });
         if let Some(name) = key.and_then(|key| self.id(key)) {
-            return Link::Variable(name);
+            return WayLink::Variable(name);
         }
         let Some(number) = start.and_then(|start| at.checked_sub(start)).map(|bytes| bytes / 8)
         else {
-            return Link::Unnamed;
+            return WayLink::Unnamed;
         };
         self.variable(view.flags, self.memory().word_at(view.address, 8).unwrap_or(0), number)
     }
 
     /// Instance variable number `number` of an object with these flags and this class.
-    fn variable(&self, flags: u64, class: u64, number: u64) -> Link {
+    fn variable(&self, flags: u64, class: u64, number: u64) -> WayLink {
         let name = match SHAPES.contains(self.nodes.words().heap.version()) {
             true => self.by_shape(flags, number),
             false => self.indexed(class, number),
         };
-        let named = name.map(|name| Link::Variable(printable(&name)));
-        named.unwrap_or(Link::VariableNumber(number))
+        let named = name.map(|name| WayLink::Variable(printable(&name)));
+        named.unwrap_or(WayLink::VariableNumber(number))
     }
 
     /// The name of the variable at a place, by the shape in these flags.
@@ -364,7 +368,7 @@ impl Names<'_> {
     }
 
     /// A field in an object of Ruby's own that holds the fields of another one (4.0).
-    fn fields_object(&self, flags: u64, passage: &Passage) -> Option<Link> {
+    fn fields_object(&self, flags: u64, passage: &Passage) -> Option<WayLink> {
         let object = *passage.between.first().filter(|node| self.is_fields(**node))?;
         let at = passage.spots.get(1)?.address()?;
         let view = self.nodes.view(object)?;
@@ -376,7 +380,11 @@ impl Names<'_> {
         let at = if passage.between.len() > 1 { passage.spots.get(2)?.address()? } else { at };
         let number = at.checked_sub(start)? / 8;
         let name = self.by_shape(view.flags, number).or_else(|| self.by_shape(flags, number));
-        Some(name.map_or(Link::VariableNumber(number), |name| Link::Variable(printable(&name))))
+        Some(
+            name.map_or(WayLink::VariableNumber(number), |name| {
+                WayLink::Variable(printable(&name))
+            }),
+        )
     }
 
     /// Whether a node is an object that only holds the fields of another one.
@@ -387,7 +395,7 @@ impl Names<'_> {
     }
 
     /// An instance variable of an object that has no room for any.
-    fn generic_field(&self, view: &SlotView<'_>, passage: &Passage) -> Option<Link> {
+    fn generic_field(&self, view: &SlotView<'_>, passage: &Passage) -> Option<WayLink> {
         if passage.spots.first() != Some(&Spot::GenericFields) {
             return None;
         }
@@ -401,14 +409,14 @@ impl Names<'_> {
         Some(self.variable(view.flags, self.memory().word_at(view.address, 8)?, number))
     }
 
-    fn member(&self, view: &SlotView<'_>, at: u64) -> Link {
-        let Some((start, count)) = contents(view) else { return Link::Unnamed };
+    fn member(&self, view: &SlotView<'_>, at: u64) -> WayLink {
+        let Some((start, count)) = contents(view) else { return WayLink::Unnamed };
         let Some(number) = at.checked_sub(start).map(|bytes| bytes / 8) else {
-            return Link::Unnamed;
+            return WayLink::Unnamed;
         };
         let class = self.memory().word_at(view.address, 8).unwrap_or(0);
         let name = self.member_name(class, number, count);
-        name.map_or(Link::MemberNumber(number), Link::Member)
+        name.map_or(WayLink::MemberNumber(number), WayLink::Member)
     }
 
     /// The name of a struct's member: the class has an array of all of them, as long as the struct (`__members__`).
@@ -458,32 +466,32 @@ impl Names<'_> {
             .collect()
     }
 
-    fn of_class(&self, view: &SlotView<'_>, passage: &Passage) -> Link {
+    fn of_class(&self, view: &SlotView<'_>, passage: &Passage) -> WayLink {
         if let Some((serial, place)) = self.id_item(passage) {
-            let Some(name) = self.serial(serial) else { return Link::Unnamed };
+            let Some(name) = self.serial(serial) else { return WayLink::Unnamed };
             return match self.is_constant(passage, place) {
-                true => Link::Constant(name),
-                false if place == passage.between.len() - 1 => Link::Method(name),
-                false => Link::Unnamed,
+                true => WayLink::Constant(name),
+                false if place == passage.between.len() - 1 => WayLink::Method(name),
+                false => WayLink::Unnamed,
             };
         }
         if let Some(link) = self.fields_object(view.flags, passage) {
             return link;
         }
         if let Some(name) = self.own_key(passage).and_then(|key| self.id(key)) {
-            return if name.starts_with('@') { Link::Variable(name) } else { Link::Unnamed };
+            return if name.starts_with('@') { WayLink::Variable(name) } else { WayLink::Unnamed };
         }
-        self.class_variable(view, passage).unwrap_or(Link::Unnamed)
+        self.class_variable(view, passage).unwrap_or(WayLink::Unnamed)
     }
 
     /// A variable of a class in the buffer to which the fifth word of its slot leads (3.2 to 3.4).
-    fn class_variable(&self, view: &SlotView<'_>, passage: &Passage) -> Option<Link> {
+    fn class_variable(&self, view: &SlotView<'_>, passage: &Passage) -> Option<WayLink> {
         let is_buffer =
             passage.spots.first()?.address()? == view.address + 32 && passage.between.len() == 1;
         let (_, chunk) = self.nodes.chunk(*passage.between.first()?).filter(|_| is_buffer)?;
         let number = passage.spots.get(1)?.address()?.checked_sub(chunk.user())? / 8;
         let name = self.by_shape(view.flags, number)?;
-        Some(Link::Variable(printable(&name)))
+        Some(WayLink::Variable(printable(&name)))
     }
 
     /// The key under which a passage leads through an `id_table`, and the place of its items among the nodes between.
@@ -537,16 +545,16 @@ impl Names<'_> {
         })
     }
 
-    fn of_data(&self, passage: &Passage) -> Link {
+    fn of_data(&self, passage: &Passage) -> WayLink {
         if let Some((serial, _)) = self.id_item(passage) {
-            return self.serial(serial).map_or(Link::Unnamed, Link::Symbol);
+            return self.serial(serial).map_or(WayLink::Unnamed, WayLink::Symbol);
         }
         if let Some(name) = self.own_key(passage).and_then(|key| self.id(key)) {
-            return Link::Symbol(name);
+            return WayLink::Symbol(name);
         }
         match self.frame_variable(passage) {
-            Some((variable, code)) => Link::Frame { variable, code },
-            None => Link::Unnamed,
+            Some((variable, code)) => WayLink::Frame { variable, code },
+            None => WayLink::Unnamed,
         }
     }
 
@@ -600,14 +608,14 @@ impl Names<'_> {
         }
     }
 
-    fn of_internal(&self, view: &SlotView<'_>, passage: &Passage) -> Link {
+    fn of_internal(&self, view: &SlotView<'_>, passage: &Passage) -> WayLink {
         match imemo_kind(view.flags, self.nodes.words().heap.version()) {
             Some("env") => {
                 let at = passage.spots.last().and_then(|spot| spot.address());
                 let name = at.and_then(|at| self.code.captured(view.address, at));
-                name.map_or(Link::Unnamed, Link::Captured)
+                name.map_or(WayLink::Unnamed, WayLink::Captured)
             }
-            _ => Link::Unnamed,
+            _ => WayLink::Unnamed,
         }
     }
 }

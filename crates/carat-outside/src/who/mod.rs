@@ -14,12 +14,14 @@ mod links;
 mod nodes;
 mod patterns;
 mod search;
+#[cfg(test)]
+mod tests;
 mod text;
 mod trace;
 mod ways;
 
 pub use data::{
-    ClassHolders, CodePlace, CountedWay, Holder, HolderKind, Link, SoleHolder, Way, WayRoot,
+    ClassHolders, CodePlace, CountedWay, Holder, KeeperKind, SoleHolder, Way, WayLink, WayRoot,
     WayStep, WhoCensus,
 };
 pub use search::{WhoRequest, WhoSources, find_who, who_need};

@@ -115,7 +115,7 @@ impl<'a> Nodes<'a> {
 
     /// Where a node refers to another; `None` if it is not found again.
     pub(super) fn spot(&self, from: u32, to: u32) -> Option<Spot> {
-        let target = Target::of(self, to)?;
+        let target = NodeTarget::of(self, to)?;
         if let Some(view) = self.view(from) {
             return self.spot_in_slot(&view, &target);
         }
@@ -125,7 +125,7 @@ impl<'a> Nodes<'a> {
         None
     }
 
-    fn spot_in_slot(&self, view: &SlotView<'_>, target: &Target<'_>) -> Option<Spot> {
+    fn spot_in_slot(&self, view: &SlotView<'_>, target: &NodeTarget<'_>) -> Option<Spot> {
         let mut found: Option<u64> = None;
         let mut ranges = Vec::new();
         if view.kind() != SlotType::IMEMO {
@@ -167,7 +167,7 @@ impl<'a> Nodes<'a> {
         (start, start.saturating_add(count.saturating_mul(8).min(bytes)))
     }
 
-    fn spot_in_table(&self, at: u64, kind: TableKind, target: &Target<'_>) -> Option<u64> {
+    fn spot_in_table(&self, at: u64, kind: TableKind, target: &NodeTarget<'_>) -> Option<u64> {
         let table = StTable::read(self.memory(), at)?;
         let (_, chunk) = self.words().chunk_at(table.entries)?;
         let bound = table.bound.min(chunk.size / 24);
@@ -180,7 +180,7 @@ impl<'a> Nodes<'a> {
         records.or_else(|| (kind == TableKind::Strong).then(keys).flatten())
     }
 
-    fn spot_in_chunk(&self, number: usize, chunk: &Chunk, target: &Target<'_>) -> Option<u64> {
+    fn spot_in_chunk(&self, number: usize, chunk: &Chunk, target: &NodeTarget<'_>) -> Option<u64> {
         if let Some((_, kind)) = self.reach.own_table(number) {
             return self.spot_in_table(chunk.user(), kind, target);
         }
@@ -194,7 +194,7 @@ impl<'a> Nodes<'a> {
     }
 
     /// The first word of some ranges that means a node; one that is its very address is better than one that leads to it otherwise.
-    fn spot_in(&self, ranges: &[(u64, u64)], target: &Target<'_>) -> Option<u64> {
+    fn spot_in(&self, ranges: &[(u64, u64)], target: &NodeTarget<'_>) -> Option<u64> {
         let words = || {
             let all = ranges.iter().flat_map(|(start, end)| (*start..*end).step_by(8));
             let all = all.take(MOST_WORDS as usize);
@@ -206,14 +206,14 @@ impl<'a> Nodes<'a> {
 }
 
 /// What the words are that mean one node.
-pub(super) struct Target<'a> {
+pub(super) struct NodeTarget<'a> {
     words: Words<'a>,
     reach: &'a Reach<'a>,
     address: u64,
     chunk: Option<usize>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> NodeTarget<'a> {
     pub(super) fn of(nodes: &Nodes<'a>, node: u32) -> Option<Self> {
         let (words, reach) = (nodes.words(), nodes.reach);
         match nodes.chunk(node) {
@@ -268,6 +268,8 @@ impl NodeKinds for Nodes<'_> {
     fn root_cost(&self, root: u32) -> u32 {
         match self.root(root) {
             Some((address, RootPlace::Library)) => match self.libraries.at(address) {
+                // What runs now: the thread or fiber itself explains more.
+                Some((Some("ruby_current_execution_context_ptr"), _)) => 60,
                 Some((Some(_), _)) => 3,
                 _ => 6,
             },

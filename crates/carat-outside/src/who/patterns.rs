@@ -1,6 +1,6 @@
 //! Ways that differ only in numbers, counted.
 
-use super::data::{Holder, Link};
+use super::data::{Holder, WayLink};
 use super::links::Names;
 use super::trace::is_end;
 use super::ways::Ways;
@@ -19,7 +19,7 @@ type PatternId = u32;
 const START: PatternId = u32::MAX;
 
 /// One step of a pattern, and the number of the rest of the way.
-type Step = (Link, Holder, PatternId);
+type Step = (WayLink, Holder, PatternId);
 
 /// The ways to the objects of one class.
 pub(super) struct Patterns<'a, 'n> {
@@ -28,12 +28,12 @@ pub(super) struct Patterns<'a, 'n> {
     numbers: HashMap<Step, PatternId>,
     /// The pattern of the way to each object on a way that was followed.
     of_node: HashMap<u32, PatternId>,
-    counts: HashMap<PatternId, Counted>,
+    counts: HashMap<PatternId, PatternCount>,
 }
 
 /// Objects at the end of ways with one pattern.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counted {
+pub(super) struct PatternCount {
     pub(super) objects: u64,
     pub(super) examples: Vec<u32>,
 }
@@ -60,15 +60,15 @@ impl<'a, 'n> Patterns<'a, 'n> {
     }
 
     /// The ways, the commonest first.
-    pub(super) fn finish(self) -> Vec<Counted> {
-        let mut all: Vec<Counted> = self.counts.into_values().collect();
+    pub(super) fn finish(self) -> Vec<PatternCount> {
+        let mut all: Vec<PatternCount> = self.counts.into_values().collect();
         all.sort_by_key(|one| (std::cmp::Reverse(one.objects), one.examples.first().copied()));
         all
     }
 
     /// The pattern of the way to an object. Objects are followed up to one whose pattern is known, and numbered on the way back.
     fn pattern(&mut self, node: u32) -> PatternId {
-        let mut steps: Vec<(u32, Link, Holder, u32)> = Vec::new();
+        let mut steps: Vec<(u32, WayLink, Holder, u32)> = Vec::new();
         let mut at = node;
         let mut rest = START;
         while steps.len() < DEPTH {
@@ -77,7 +77,7 @@ impl<'a, 'n> Patterns<'a, 'n> {
                 break;
             }
             if self.names.is_known(at) {
-                rest = self.number((Link::Unnamed, self.names.describe(at, false), START));
+                rest = self.number((WayLink::Unnamed, self.names.describe(at, false), START));
                 self.remember(at, rest);
                 break;
             }
@@ -86,7 +86,7 @@ impl<'a, 'n> Patterns<'a, 'n> {
                 // Roots are told apart by what they are, not by their name: that costs too much for each.
                 let root = before.root.unwrap_or(0);
                 rest = self.number((
-                    Link::Unnamed,
+                    WayLink::Unnamed,
                     Holder { length: Some(root.into()), ..Holder::default() },
                     START,
                 ));

@@ -105,10 +105,13 @@ pub fn find_who(
     Ok(draft.confirmed(memory))
 }
 
+/// A class, the ways to its objects, and who keeps most of them.
+type DraftClass = (ClassHolders, Vec<DraftWay>, Option<DraftHolder>);
+
 /// What was found, before it is confirmed.
 struct WhoDraft {
     census: WhoCensus,
-    classes: Vec<(ClassHolders, Vec<DraftWay>, Option<DraftHolder>)>,
+    classes: Vec<DraftClass>,
     holders: Vec<DraftHolder>,
 }
 
@@ -177,7 +180,8 @@ fn draft(
     let dominators = Dominators::find(&nodes);
     let retained = Retained::sum(&nodes, &dominators);
     let names = learn_names(nodes, classes, (object, threads));
-    let found = Found { names: &names, ways: &ways, dominators: &dominators, retained: &retained };
+    let found =
+        WhoFinder { names: &names, ways: &ways, dominators: &dominators, retained: &retained };
     let sums = reach.census();
     let census = WhoCensus {
         reached_objects: sums.reached_objects,
@@ -241,7 +245,7 @@ fn unnamed(names: &Names<'_>) -> Vec<String> {
 }
 
 /// Everything that was found.
-struct Found<'a, 'n> {
+struct WhoFinder<'a, 'n> {
     names: &'a Names<'n>,
     ways: &'a Ways,
     dominators: &'a Dominators,
@@ -258,7 +262,12 @@ struct ClassSums {
     garbage: u64,
 }
 
-impl Found<'_, '_> {
+impl WhoFinder<'_, '_> {
+    fn is_reached(&self, node: u32) -> bool {
+        let nodes = &self.names.nodes;
+        nodes.address(node).is_some_and(|address| nodes.reach.is_reached(address))
+    }
+
     /// The class of each slot with an object.
     fn class_ids(&self) -> Vec<Option<ClassId>> {
         let nodes = &self.names.nodes;
@@ -285,7 +294,7 @@ impl Found<'_, '_> {
             sum.old_objects += old;
             sum.bytes += bytes;
             sum.old_bytes += bytes * old;
-            sum.garbage += u64::from(self.dominators.of(node).is_none());
+            sum.garbage += u64::from(!self.is_reached(node));
         }
         // Chunks that one object alone keeps, directly.
         for chunk in nodes.graph.first_chunk()..nodes.graph.first_root() {
@@ -304,10 +313,7 @@ impl Found<'_, '_> {
     }
 
     /// The requested class, or those with most bytes of old objects.
-    fn classes(
-        &self,
-        request: &WhoRequest,
-    ) -> Result<Vec<(ClassHolders, Vec<DraftWay>, Option<DraftHolder>)>, WhoUnknown> {
+    fn classes(&self, request: &WhoRequest) -> Result<Vec<DraftClass>, WhoUnknown> {
         let ids = self.class_ids();
         let sums = self.sums(&ids);
         let name = |id: usize| self.names.classes.borrow().name(ClassId(id as u32)).to_owned();
@@ -330,7 +336,7 @@ impl Found<'_, '_> {
             chosen.iter().map(|id| (*id, Vec::new())).collect();
         for (node, id) in (0..).zip(&ids) {
             let Some(list) = id.and_then(|id| objects.get_mut(&id.index())) else { continue };
-            if self.dominators.of(node).is_some() {
+            if self.is_reached(node) {
                 list.push(node);
             }
         }
@@ -343,12 +349,7 @@ impl Found<'_, '_> {
     }
 
     /// The ways to the objects of a class, and who keeps most of them.
-    fn class(
-        &self,
-        name: String,
-        sums: ClassSums,
-        objects: &[u32],
-    ) -> (ClassHolders, Vec<DraftWay>, Option<DraftHolder>) {
+    fn class(&self, name: String, sums: ClassSums, objects: &[u32]) -> DraftClass {
         let mut patterns = Patterns::new(self.names, self.ways);
         objects.iter().for_each(|object| patterns.count(*object));
         let mut counted = patterns.finish();

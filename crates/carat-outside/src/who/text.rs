@@ -1,6 +1,6 @@
 //! Ways as one line of text.
 
-use super::data::{CodePlace, Holder, HolderKind, Link, Way, WayRoot, WayStep};
+use super::data::{CodePlace, Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
 use std::fmt;
 
 /// A number with commas between thousands.
@@ -31,15 +31,15 @@ impl fmt::Display for CodePlace {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind, &self.code) {
-            (HolderKind::Main, _) => return f.write_str("the main object"),
-            (HolderKind::Singleton, _) => return write!(f, "the singleton class of {}", self.name),
-            (HolderKind::Included, _) => return write!(f, "{} (included)", self.name),
-            (HolderKind::Variables, Some(code)) => return write!(f, "{code}"),
-            (HolderKind::Variables, None) => return f.write_str("captured variables"),
-            (HolderKind::Code, Some(code)) => return write!(f, "the code of {code}"),
-            (HolderKind::Code, None) => return f.write_str("code"),
-            (HolderKind::Internal, _) => return write!(f, "an internal {}", self.name),
-            (HolderKind::Object | HolderKind::Class, _) => f.write_str(&self.name)?,
+            (KeeperKind::Main, _) => return f.write_str("the main object"),
+            (KeeperKind::Singleton, _) => return write!(f, "the singleton class of {}", self.name),
+            (KeeperKind::Included, _) => return write!(f, "{} (included)", self.name),
+            (KeeperKind::Variables, Some(code)) => return write!(f, "{code}"),
+            (KeeperKind::Variables, None) => return f.write_str("captured variables"),
+            (KeeperKind::Code, Some(code)) => return write!(f, "the code of {code}"),
+            (KeeperKind::Code, None) => return f.write_str("code"),
+            (KeeperKind::Internal, _) => return write!(f, "an internal {}", self.name),
+            (KeeperKind::Object | KeeperKind::Class, _) => f.write_str(&self.name)?,
         }
         if let Some((number, name)) = &self.thread {
             let of = if self.name == "Fiber" { " of thread" } else { "" };
@@ -63,28 +63,28 @@ impl fmt::Display for WayStep {
             if of.name == "Object" { name.to_owned() } else { format!("{}::{name}", of.name) }
         };
         match &self.link {
-            Link::Unnamed => write!(f, "{of}"),
-            Link::Element(Some(number)) => write!(f, "[{number}] of {of}"),
-            Link::Element(None) => write!(f, "an element of {of}"),
-            Link::Symbol(name) if name.is_empty() => write!(f, "the value of a symbol in {of}"),
-            Link::Symbol(name) => write!(f, "[:{name}] of {of}"),
-            Link::KeyOf(class) => write!(f, "[{} {class}] of {of}", article(class)),
-            Link::ClassKey(class) => write!(f, "[{class}] of {of}"),
-            Link::Key => write!(f, "a key of {of}"),
-            Link::Default => write!(f, "the default of {of}"),
-            Link::Variable(name) => write!(f, "{name} of {of}"),
-            Link::VariableNumber(number) => write!(f, "ivar {number} of {of}"),
-            Link::Member(name) => write!(f, ".{name} of {of}"),
-            Link::MemberNumber(number) => write!(f, "member {number} of {of}"),
-            Link::Constant(name) => write!(f, "constant {}", owner(name)),
-            Link::Method(name) => write!(f, "method {name} of {of}"),
-            Link::Captured(name) => write!(f, "captured variable {name} of {of}"),
-            Link::Frame { variable, code } => {
+            WayLink::Unnamed => write!(f, "{of}"),
+            WayLink::Element(Some(number)) => write!(f, "[{number}] of {of}"),
+            WayLink::Element(None) => write!(f, "an element of {of}"),
+            WayLink::Symbol(name) if name.is_empty() => write!(f, "the value of a symbol in {of}"),
+            WayLink::Symbol(name) => write!(f, "[:{name}] of {of}"),
+            WayLink::KeyOf(class) => write!(f, "[{} {class}] of {of}", article(class)),
+            WayLink::ClassKey(class) => write!(f, "[{class}] of {of}"),
+            WayLink::Key => write!(f, "a key of {of}"),
+            WayLink::Default => write!(f, "the default of {of}"),
+            WayLink::Variable(name) => write!(f, "{name} of {of}"),
+            WayLink::VariableNumber(number) => write!(f, "ivar {number} of {of}"),
+            WayLink::Member(name) => write!(f, ".{name} of {of}"),
+            WayLink::MemberNumber(number) => write!(f, "member {number} of {of}"),
+            WayLink::Constant(name) => write!(f, "constant {}", owner(name)),
+            WayLink::Method(name) => write!(f, "method {name} of {of}"),
+            WayLink::Captured(name) => write!(f, "captured variable {name} of {of}"),
+            WayLink::Frame { variable, code } => {
                 frame(f, variable.as_deref(), code.as_ref())?;
                 write!(f, " in {of}")
             }
-            Link::Class => write!(f, "the class of {of}"),
-            Link::Shared => write!(f, "shared by {of}"),
+            WayLink::Class => write!(f, "the class of {of}"),
+            WayLink::Shared => write!(f, "shared by {of}"),
         }
     }
 }
@@ -104,7 +104,7 @@ fn frame(
 
 /// A block directly behind what it captured is not placed a second time.
 fn without_place_again(of: &Holder, before: &Holder) -> Holder {
-    let captured = before.code.as_ref().filter(|_| before.kind == HolderKind::Variables);
+    let captured = before.code.as_ref().filter(|_| before.kind == KeeperKind::Variables);
     let is_again = of.code.as_ref().zip(captured).is_some_and(|(block, code)| {
         block.path == code.path && (block.line == code.line || code.line == 0)
     });
@@ -154,6 +154,6 @@ impl fmt::Display for Way {
 
 /// Whether the last object of a way needs no explanation.
 fn is_known(end: &Holder) -> bool {
-    let by_kind = matches!(end.kind, HolderKind::Class | HolderKind::Included | HolderKind::Main);
-    by_kind || end.thread.is_some() || (end.kind == HolderKind::Code && end.code.is_some())
+    let by_kind = matches!(end.kind, KeeperKind::Class | KeeperKind::Included | KeeperKind::Main);
+    by_kind || end.thread.is_some() || (end.kind == KeeperKind::Code && end.code.is_some())
 }

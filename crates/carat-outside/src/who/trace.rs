@@ -1,6 +1,6 @@
 //! The way of one object in words, with what must still be so for it to hold.
 
-use super::data::{Holder, HolderKind, Link, Way, WayRoot, WayStep};
+use super::data::{Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
 use super::links::{Names, Passage};
 use super::ways::Ways;
 use crate::heap::{SlotHead, SlotType};
@@ -67,13 +67,13 @@ impl TracedWay {
 }
 
 /// Whether a reader knows what a holder is: a class or module by its name, a thread that runs by its number, code by its place.
-pub(super) fn is_end(of: &Holder, link: &Link) -> bool {
-    let is_class = matches!(of.kind, HolderKind::Class | HolderKind::Included);
-    let is_place = of.kind == HolderKind::Code && of.code.is_some();
-    (is_class && *link != Link::Class)
+pub(super) fn is_end(of: &Holder, link: &WayLink) -> bool {
+    let is_class = matches!(of.kind, KeeperKind::Class | KeeperKind::Included);
+    let is_place = of.kind == KeeperKind::Code && of.code.is_some();
+    (is_class && *link != WayLink::Class)
         || is_place
         || of.thread.is_some()
-        || of.kind == HolderKind::Main
+        || of.kind == KeeperKind::Main
 }
 
 /// The object before one on its way, and the nodes between; `None` as the object for a root.
@@ -153,17 +153,18 @@ impl Names<'_> {
     }
 
     /// An array that shares its elements with a hidden one is the array of the program: its elements are named as its own.
-    fn join_shared(&self, way: &mut Way, array: u32, passage: &Passage, link: Link) -> Link {
+    fn join_shared(&self, way: &mut Way, array: u32, passage: &Passage, link: WayLink) -> WayLink {
         let is_array = self.nodes.view(array).is_some_and(|view| view.kind() == SlotType::ARRAY);
-        let Some(hidden) = way.steps.last().filter(|_| is_array && link == Link::Shared) else {
+        let Some(hidden) = way.steps.last().filter(|_| is_array && link == WayLink::Shared) else {
             return link;
         };
-        let (Link::Element(Some(number)), "Array") = (&hidden.link, hidden.of.name.as_str()) else {
+        let (WayLink::Element(Some(number)), "Array") = (&hidden.link, hidden.of.name.as_str())
+        else {
             return link;
         };
         let number = *number;
         way.steps.pop();
-        Link::Element(self.number_in_part(array, passage, number))
+        WayLink::Element(self.number_in_part(array, passage, number))
     }
 
     /// The place in an array of what has this place in the array that it shares a part of.

@@ -34,7 +34,7 @@ impl Ways {
     /// Searches them. `start` is a node that needs no explanation, such as the class `Object`.
     pub(super) fn find(graph: &dyn References, kinds: &dyn NodeKinds, start: Option<u32>) -> Self {
         let nodes = graph.nodes() as usize;
-        let mut search = Search {
+        let mut search = WaySearch {
             costs: vec![NONE; nodes],
             parents: vec![NONE; nodes],
             buckets: vec![Vec::new(); BUCKETS],
@@ -73,14 +73,14 @@ impl Ways {
     }
 }
 
-struct Search {
+struct WaySearch {
     costs: Vec<u32>,
     parents: Vec<u32>,
     buckets: Vec<Vec<u32>>,
     waiting: u64,
 }
 
-impl Search {
+impl WaySearch {
     fn offer(&mut self, node: u32, from: u32, cost: u32) {
         let Some(known) = self.costs.get_mut(node as usize) else { return };
         if cost < *known {

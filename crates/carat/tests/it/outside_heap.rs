@@ -305,8 +305,10 @@ fn without_room_for_the_table_of_chunks_the_owners_are_unknown_and_the_rest_is_t
     require!(Ruby);
     let ruby = OutsideRuby::start(TestRuby::OnPath);
     let memory = MemoryGate::new(|need| match need.part {
-        NeedPart::Census | NeedPart::Copy | NeedPart::Graph => Ok(()),
-        NeedPart::Chunks => Err(format!("{} bytes are too many", need.bytes)),
+        NeedPart::Census => Ok(()),
+        NeedPart::Chunks | NeedPart::Copy | NeedPart::Graph => {
+            Err(format!("{} bytes are too many", need.bytes))
+        }
     });
     let options = LookOptions { owners: true, memory, ..LookOptions::default() };
     let census = ruby.look(&options);

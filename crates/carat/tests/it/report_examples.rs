@@ -224,7 +224,6 @@ pub(crate) fn ledger(text: &str) -> Ledger {
         unread: vec![text.into()],
         from_status: Vec::new(),
         always_huge: None,
-        group: None,
     }
 }
 

@@ -1,7 +1,7 @@
 # Objects that are kept in ten ways, each of a class of its own. WHO.holders has the address of what alone keeps them.
 class Keepsake; def initialize(number); @name = "keepsake #{number} with a long enough name"; end; end
 %w[Cached Logged Heard Ticketed Stored Rowed Bound Local Listed].each { |name| Object.const_set(name, Class.new(Keepsake)) }
-Pair = Struct.new(:left, :right)
+Couple = Struct.new(:left, :right)
 class Cache; @store = {}; def self.add(number); @store["key #{number}"] = Cached.new(number); end; end
 class Audit; def initialize; @entries = []; end; def add(one); @entries << one; end; CURRENT = new; end
 class Registry; @@rows = []; def self.add(one); @@rows << one; end; def self.rows; @@rows; end; end
@@ -24,7 +24,7 @@ COUNT.times do |number|
   final = Final.new
   ObjectSpace.define_finalizer(final, finalizer_for(Bound.new(number)))
   FINALS << final
-  (@pairs ||= []) << Pair.new(Listed.new(number), nil)
+  (@pairs ||= []) << Couple.new(Listed.new(number), nil)
   WEAK[FINALS.last] = $subscribers.last
 end
 $waiter = Thread.new { wait_with(COUNT) }
@@ -33,5 +33,5 @@ def address(object); ObjectSpace.dump(object)[/0x\h+/]; end
 HOLDERS = {
   Cached: address(Cache.instance_variable_get(:@store)), Logged: address(Audit::CURRENT.instance_variable_get(:@entries)),
   Heard: address($subscribers), Ticketed: address(Thread.current[:tickets]), Stored: address(Deep::Settings::STORE[:list][:sessions]),
-  Rowed: address(Registry.rows), Pair: address(@pairs)
+  Rowed: address(Registry.rows), Couple: address(@pairs)
 }

@@ -1,0 +1,136 @@
+//! Who keeps what in a process that was made up: a Ruby 3.3 whose tables of names are missing.
+
+use super::{Way, WayLink, WayRoot, WhoCensus, WhoRequest, WhoSources, find_who};
+use crate::elf::RubyAnchors;
+use crate::fake::FakeMemory;
+use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
+use crate::heap::Heap;
+use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
+use crate::malloc::read_malloc;
+use crate::memory::{Memory, MemoryRegion};
+
+const POST: u64 = HEAP + HEAP_PAGE + (HEAP_PAGE - 16) % 40 + 16;
+const SLOT: u64 = 40;
+const STACK: u64 = 0x7ff0_0000_0000;
+const STACK_WORDS: u64 = 2048;
+const FRAME: u64 = STACK + STACK_WORDS * 8 - 64;
+const ROOTS: u64 = C_LIBRARY + C_LIBRARY_BYTES - 128;
+
+/// A process with one thread.
+fn made() -> FakeMalloc {
+    let mut ruby = FakeRuby::new(9, 40);
+    let anchors = RubyAnchors::find(&ruby.memory).unwrap();
+    let classes = ["rb_cObject", "rb_cString", "rb_eStandardError"]
+        .map(|class| anchors.value(&ruby.memory, class).unwrap());
+    ruby.memory.map_anonymous(STACK, STACK + STACK_WORDS * 8);
+    ruby.memory.write(STACK, &[0; STACK_WORDS as usize * 8]);
+    ruby.memory.write_word(FRAME + 8, STACK + 32);
+    let mut made = FakeMalloc::new(ruby.memory, 112);
+    for (number, class) in (10..).zip(classes) {
+        made.memory.write_word(ROOTS + number * 8, class);
+    }
+    let context = made.chunk(0, 0x200, true) + 16;
+    for (number, word) in [STACK, STACK_WORDS, FRAME].into_iter().enumerate() {
+        made.memory.write_word(context + number as u64 * 8, word);
+    }
+    made.memory.write_word(ROOTS + 72, context);
+    made
+}
+
+/// Makes an array of the object with this number, which holds so many objects from `first` on; returns its chunk.
+fn array(made: &mut FakeMalloc, number: u64, first: u64, count: u64) -> u64 {
+    let elements = made.chunk(0, (count * 8 + 24) & !15, true) + 16;
+    for (offset, word) in [(0, 7), (16, count), (24, 6), (32, elements)] {
+        made.memory.write_word(POST + number * SLOT + offset, word);
+    }
+    for place in 0..count {
+        made.memory.write_word(elements + place * 8, POST + (first + place) * SLOT);
+    }
+    elements
+}
+
+fn find(memory: &mut dyn Memory, class: Option<&str>) -> WhoCensus {
+    let anchors = RubyAnchors::find(memory).unwrap();
+    let heap = Heap::find(memory, anchors.version).unwrap();
+    let is_heap_page = |address| heap.page_at(address).is_some();
+    let reading = read_malloc(memory, &is_heap_page, true).unwrap();
+    let (chunks, open) = (&reading.chunks, &|_: &MemoryRegion| None);
+    let sources = WhoSources { heap: &heap, chunks, anchors: &anchors, threads: &[], open };
+    find_who(memory, &sources, &WhoRequest { class: class.map(str::to_owned) }).unwrap()
+}
+
+#[test]
+fn an_object_is_kept_by_an_element_of_an_array_and_counts_for_it() {
+    let mut made = made();
+    array(&mut made, 0, 1, 30);
+    made.memory.write_word(ROOTS, POST);
+    let mut memory = made.finish();
+    let who = find(&mut memory, Some("Post"));
+    let class = &who.classes[0];
+    // The array itself is of this class too.
+    let way = class.ways.iter().find(|way| way.objects == 30).unwrap();
+    assert!(
+        matches!(way.way.steps[..], [ref step] if matches!(step.link, WayLink::Element(Some(_))))
+    );
+    assert_eq!(way.way.root, Some(WayRoot::OtherMemory));
+    assert!(class.garbage_objects > 200 && class.objects > 300, "{class:?}");
+    // Where tables of names were not found, that is said.
+    assert!(!who.unnamed.is_empty() && who.left_out == 0);
+}
+
+/// Memory in which a word is another one from some reading on.
+struct Changed<'a> {
+    memory: &'a mut FakeMemory,
+    refreshed: bool,
+    at: u64,
+}
+
+impl Memory for Changed<'_> {
+    fn regions(&self) -> &[MemoryRegion] {
+        self.memory.regions()
+    }
+
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        let read = self.memory.read(address, into);
+        if self.refreshed && address == self.at {
+            into.fill(0);
+        }
+        read
+    }
+
+    fn refresh(&mut self, start: u64, end: u64) {
+        self.refreshed |= (start..end).contains(&self.at);
+    }
+}
+
+#[test]
+fn a_way_that_does_not_hold_when_it_is_read_again_is_left_out_and_counted() {
+    // The first element is another object by then, of which there are more; or the array is none any more.
+    for (is_array, ways) in [(true, 1), (false, 0)] {
+        let mut made = made();
+        let chunk = array(&mut made, 0, 1, 30);
+        made.memory.write_word(ROOTS, POST);
+        let mut memory = made.finish();
+        let at = if is_array { chunk } else { POST };
+        let mut changed = Changed { memory: &mut memory, refreshed: false, at };
+        let who = find(&mut changed, Some("Post"));
+        let is_element = |way: &Way| {
+            way.steps.first().is_some_and(|step| matches!(step.link, WayLink::Element(_)))
+        };
+        let found = who.classes[0].ways.iter().filter(|way| is_element(&way.way)).count();
+        assert_eq!((found, who.left_out == 0), (ways, is_array), "{at:#x}");
+    }
+}
+
+#[test]
+fn a_ring_and_a_list_of_objects_that_is_longer_than_a_way_end() {
+    let mut made = made();
+    for number in 0..38 {
+        array(&mut made, number, (number + 1) % 39, 1);
+    }
+    made.memory.write_word(ROOTS, POST);
+    let mut memory = made.finish();
+    let who = find(&mut memory, Some("Post"));
+    let longest = who.classes[0].ways.iter().map(|way| way.way.steps.len()).max();
+    assert!(longest.is_some_and(|steps| steps <= 20), "{longest:?}");
+}
