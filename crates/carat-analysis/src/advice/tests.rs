@@ -4,6 +4,7 @@ use super::*;
 use carat_model::ledger::{Arena, Basis, DetectedAllocator, LedgerPart, RubyHeap, SlotPool};
 
 use carat_model::ProgressUnit;
+use carat_outside::heap::{AgeCensus, ClassCount, HeapCensus};
 use carat_outside::unshared::CauseShare;
 use carat_ruby::version::V3_3;
 

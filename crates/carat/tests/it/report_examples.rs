@@ -301,7 +301,24 @@ pub(crate) fn recording(text: &str) -> Recording {
         started_ms: 1_790_000_000_000,
         command: vec!["puma".into(), text.into()],
     };
-    let end = RecordingEnd {
+    Recording {
+        info,
+        samples,
+        markers: vec![
+            Marker { at_ms: 900_000, what: MarkerKind::Fork { slot: 3, pid: 4400 } },
+            Marker { at_ms: 1_800_000, what: MarkerKind::MajorGc },
+        ],
+        growth: vec![
+            growth(TrackedPart::Memory, GrowthKind::Linear, Some(3000.0)),
+            growth(TrackedPart::KeptObjects, GrowthKind::Undecided, None),
+        ],
+        ledger: Some(ledger(text)),
+        end: Some(recording_end(text)),
+    }
+}
+
+fn recording_end(text: &str) -> RecordingEnd {
+    RecordingEnd {
         ended: "stopped by the user".into(),
         load: Some(recorded_load(text)),
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
@@ -320,20 +337,6 @@ pub(crate) fn recording(text: &str) -> Recording {
             limit_in_s: Some(266_667.0),
             limit_between_s: Some((242_424.0, 296_296.0)),
         }),
-    };
-    Recording {
-        info,
-        samples,
-        markers: vec![
-            Marker { at_ms: 900_000, what: MarkerKind::Fork { slot: 3, pid: 4400 } },
-            Marker { at_ms: 1_800_000, what: MarkerKind::MajorGc },
-        ],
-        growth: vec![
-            growth(TrackedPart::Memory, GrowthKind::Linear, Some(3000.0)),
-            growth(TrackedPart::KeptObjects, GrowthKind::Undecided, None),
-        ],
-        ledger: Some(ledger(text)),
-        end: Some(end),
     }
 }
 
