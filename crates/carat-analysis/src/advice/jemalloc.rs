@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn each_setting_that_helps_is_named_with_its_own_bytes() {
         let slow = ("jemalloc-decay", 20, "dirty_decay_ms:1000,muzzy_decay_ms:0".to_owned());
-        assert_eq!(found(census(&[(20, 1)], 10_000, 100)), [slow.clone()]);
+        assert_eq!(found(census(&[(20, 1)], 10_000, 100)), std::slice::from_ref(&slow));
         assert_eq!(found(census(&[(20, 1)], -1, 90_000)), [slow]);
         let stale = ("jemalloc-background-thread", 20, "background_thread:true".to_owned());
-        assert_eq!(found(census(&[(20, 1)], 10_000, 90_000)), [stale.clone()]);
+        assert_eq!(found(census(&[(20, 1)], 10_000, 90_000)), std::slice::from_ref(&stale));
         assert_eq!(found(census(&[(20, 1)], 1000, 90_000)), [stale]);
         let arenas = ("jemalloc-arenas", 9, "narenas:2".to_owned());
         assert_eq!(found(census(&[(0, 30), (0, 3), (0, 3), (0, 3)], 1000, 1)), [arenas]);
