@@ -167,7 +167,7 @@ mod tests {
             "+2,500",
             "+0.12 MB",
             "1 more classes changed",
-            "  in chunks of 32 B                                320 B       3.20 MB      +3.20 MB  (+100,000 chunks)",
+            "  in chunks of 32 B                                  320 B       3.20 MB      +3.20 MB  (+100,000 chunks)",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
