@@ -1,7 +1,6 @@
-//! The repository checks itself: sizes, names, the changelog.
+//! The repository checks itself: sizes, imports, the changelog.
 
 mod circles;
-mod types;
 
 use std::collections::BTreeSet;
 use std::fs;
