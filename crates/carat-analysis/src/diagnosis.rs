@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// A part below this share of the whole has no row, and no suggestion is made for it.
 const WORTH_A_ROW: f64 = 0.05;
+/// From this share of objects and live memory on, the question is who keeps it.
+const KEPT: f64 = 0.25;
 /// A mapped file below this share of PSS is not named.
 const NAMED_FILE: f64 = 0.01;
 /// Files named in a row.
@@ -70,8 +72,8 @@ pub struct DiagnosisRow {
 pub enum FollowUp {
     /// Try the settings that the findings name.
     Suggest,
-    /// Who holds malloc's memory.
-    Owners,
+    /// Who keeps the objects and what they hold, by name.
+    Who,
     /// Why workers have memory of their own.
     Unshared,
     /// Whether it grows.
@@ -479,13 +481,15 @@ fn next_step(
     let compared = reading.is_some_and(|reading| !reading.unshared.is_empty());
     let of_sharing =
         help.is_some_and(|finding| ["fork-not-prepared", "sharing-eroded"].contains(&finding.code));
-    let owners_known =
-        reading.is_none_or(|reading| reading.processes.iter().any(|one| one.owners.is_some()));
-    let live = ledger.part(PartKind::MallocLive).map(|part| part.pss).unwrap_or_default();
+    let can_be_asked =
+        reading.is_some_and(|reading| reading.processes.iter().all(|one| one.who.is_none()));
+    let in_use = [PartKind::MallocLive, PartKind::SlotsLive];
+    let live: Bytes =
+        in_use.into_iter().filter_map(|kind| ledger.part(kind)).map(|part| part.pss).sum();
     match help {
         Some(_) if of_sharing && !compared && reading.is_some() => FollowUp::Unshared,
         Some(_) => FollowUp::Suggest,
-        None if !owners_known && share(live, ledger.pss) >= 0.25 => FollowUp::Owners,
+        None if can_be_asked && share(live, ledger.pss) >= KEPT => FollowUp::Who,
         None => FollowUp::Record,
     }
 }

@@ -22,7 +22,7 @@ pub fn next_text(diagnosis: &Diagnosis, target: &str) -> String {
         FollowUp::Suggest => {
             format!("carat explain {target} --suggest try.toml    an experiment that tests it")
         }
-        FollowUp::Owners => format!("carat explain {target} --owners    who holds malloc's memory"),
+        FollowUp::Who => format!("carat explain {target} --who    who keeps it, by name"),
         FollowUp::Unshared => {
             format!("carat explain {target} --unshared    why workers have memory of their own")
         }

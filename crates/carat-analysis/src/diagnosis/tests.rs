@@ -94,7 +94,7 @@ fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
         says(&found, DiagnosisKind::Help).starts_with("nothing: this is what the app keeps"),
         "{found:?}"
     );
-    assert_eq!(found.next, FollowUp::Owners);
+    assert_eq!(found.next, FollowUp::Who);
     assert_eq!(says(&found, DiagnosisKind::Largest), "malloc, live: 60.00 MB (60 %)");
     assert!(found.rows.len() <= 8);
 }

@@ -10,10 +10,10 @@ use crate::run::recording::{
 use anyhow::{Context, bail};
 use carat_analysis::findings_beside_growth;
 use carat_model::load::{ReplayFormat, ReplayPace};
-use carat_model::recording::Recording;
+use carat_model::recording::{ClassGrowth, Recording};
 use carat_model::{HttpOptions, LoadReport, Percent, Span};
 use carat_proc::observe::SampleOptions;
-use carat_report::{count, growth_text, ledger_text, recording_html};
+use carat_report::{count, growth_text, ledger_text, recording_html, shell_line};
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -242,9 +242,19 @@ fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Resul
     }
     output::print_message(&write_recording_page(recording, path));
     if let Some(pid) = args.pid {
-        output::print_message(&format!("next       carat explain {pid}"));
+        output::print_message(&format!("next       {}", next_command(pid, recording)));
     }
     Ok(())
+}
+
+/// Who keeps the class whose growth is known best; strings and arrays that belong to it vary more than it does.
+fn next_command(pid: u32, recording: &Recording) -> String {
+    let classes = recording.end.iter().flat_map(|end| &end.classes);
+    let width = |class: &&ClassGrowth| (class.interval.1 - class.interval.0) / class.rate;
+    let best = classes.min_by(|one, other| width(one).total_cmp(&width(other)));
+    let who = best.map(|class| ["--who".to_owned(), class.class.clone()]);
+    let words = ["carat".to_owned(), "explain".to_owned(), pid.to_string()];
+    shell_line(&words.into_iter().chain(who.into_iter().flatten()).collect::<Vec<_>>())
 }
 
 /// Writes the page beside the recording and returns a line about it. The recording is complete without its page.
