@@ -1,6 +1,7 @@
 //! The verdict as text for a terminal: a line per variant, what limits the figures, and what to do next.
 
 use crate::facts;
+use crate::machine_text::machines_sentence;
 use crate::redact::prepare;
 use crate::standing::in_order;
 use crate::terminal::{MIN_WIDTH, NAME, Style, name, push_wrapped};
@@ -39,6 +40,9 @@ pub fn verdict_text(results: &Results, style: Style, next: &NextCommands) -> Str
         None => push_rows(&mut out, &verdict, style),
     }
     push_warnings(&mut out, &verdict.warnings, style.width);
+    if let Some(machines) = machines_sentence(results) {
+        push_wrapped(&mut out, "", &one_line(&machines), style.width);
+    }
     match &verdict.use_it {
         Some(UseIt::Command(command)) => push_step(&mut out, "Use it", command),
         Some(UseIt::Beyond(what)) => {
