@@ -2,12 +2,14 @@
 
 use crate::numbers::{count, grouped_count, percent, seconds};
 use crate::redact::{Audience, prepare_recording};
-use crate::text::one_line;
+use crate::text::{one_line, shorten};
 use carat_analysis::growth::{cause, found, outlook_sentence, tolerances, undecided_parts};
 use carat_model::recording::Recording;
 use carat_model::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Unit, metric};
 use std::fmt::{self, Write};
 
+/// Characters of a reason; a hostile one can be of any length.
+const REASON: usize = 300;
 /// Classes that are listed; the page has more.
 const CLASSES: usize = 5;
 
@@ -79,7 +81,7 @@ pub(crate) fn outlook_lines(recording: &Recording) -> Vec<String> {
     let unread = end.unread.as_ref().map(|reason| {
         format!(
             "what Ruby keeps could not be read, which would prove a leak sooner: {}",
-            one_line(reason)
+            shorten(&one_line(reason), REASON)
         )
     });
     [Some(rate), unread].into_iter().flatten().collect()

@@ -123,7 +123,7 @@ fn a_trial_takes_a_complete_sample_at_every_moment_in_order() {
     let own = plan.lines().find(|line| line.starts_with("command")).unwrap();
     let plan = plan.replace(own, &command).replace("requests = 40", "requests = 60000");
     folder.write("real.toml", &plan);
-    let ran = folder.run(&["compare", "real.toml"]);
+    let ran = folder.run(&["compare", "real.toml", "--details"]);
     ran.assert_code(3).assert_says("memory at each moment").assert_says("after 30,000 requests");
     folder.assert_nothing_left();
     let results = results(&folder);
@@ -166,7 +166,7 @@ fn a_census_of_every_trial_names_the_class_that_a_variant_has_more_of() {
     );
     let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
     folder.write("real.toml", &plan.replace("settings = { arena_max = 2 }", &more));
-    let ran = folder.run(&["compare", "real.toml"]);
+    let ran = folder.run(&["compare", "real.toml", "--details"]);
     ran.assert_code(3).assert_says("arenas (1 of 1 trials read) against default (1 of 1");
     let kept = ran.out.lines().find(|line| line.trim_start().starts_with("Kept")).unwrap();
     assert!(kept.contains("7,000"), "{kept}");
@@ -209,7 +209,7 @@ fn the_memory_of_a_server_that_forks_is_a_multiple_of_the_least_that_it_could_ha
     let plan = fs::read_to_string(folder.path("real.toml")).unwrap();
     let own = plan.lines().find(|line| line.starts_with("command")).unwrap();
     folder.write("real.toml", &plan.replace(own, &forking));
-    let ran = folder.run(&["compare", "real.toml"]);
+    let ran = folder.run(&["compare", "real.toml", "--details"]);
     ran.assert_code(3).assert_says("× the least this app can have: default ");
     ran.assert_says("(n = 1)");
     folder.assert_nothing_left();

@@ -35,7 +35,7 @@ fn a_command_is_measured_until_it_ends_and_what_is_gone_then_is_unknown() {
     require!(Ruby);
     let script = "held = Array.new(50_000) { 'x' * 1000 }\nGC.start\nsleep 3\nputs held.size\n";
     let folder = experiment("run", script, "", "");
-    let ran = folder.run(&["compare", "real.toml"]);
+    let ran = folder.run(&["compare", "real.toml", "--details"]);
     ran.assert_code(3).assert_says("run time");
     folder.assert_nothing_left();
     let page = std::fs::read_to_string(folder.path("real.html")).unwrap();
@@ -266,7 +266,7 @@ fn a_dry_run_names_the_command_its_deadline_and_the_commands_of_every_trial() {
 fn a_command_gets_a_verdict_and_a_fault_in_its_file_is_wrong_usage() {
     let folder = Folder::new("run-fake");
     folder.write("fake.toml", FAKE);
-    let ran = folder.run(&["compare", "fake.toml", "--fake", "71e6:1e5,70e6:1e5"]);
+    let ran = folder.run(&["compare", "fake.toml", "--details", "--fake", "71e6:1e5,70e6:1e5"]);
     ran.assert_code(0).assert_says("less peak memory of the largest process");
     folder.write("both.toml", &format!("{FAKE}[load.http]\n"));
     let ran = folder.run(&["compare", "both.toml"]);
