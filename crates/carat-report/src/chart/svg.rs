@@ -57,7 +57,10 @@ impl Svg {
     }
 
     pub(crate) fn path(&mut self, class: &str, d: &str) -> &mut Self {
-        let _ = write!(self.body, r#"<path class="{}" d="{d}"/>"#, escaped(class));
+        // Nothing was measured: a mark without a place would be drawn in the corner, or as nothing in print.
+        if !d.is_empty() {
+            let _ = write!(self.body, r#"<path class="{}" d="{d}"/>"#, escaped(class));
+        }
         self
     }
 

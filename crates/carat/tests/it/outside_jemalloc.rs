@@ -124,7 +124,7 @@ fn a_purge_returns_what_was_predicted(version: TestRuby) {
     command.env("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1");
     let mut ruby = start_with(command);
     // Each has an extent of its own.
-    ruby.eval("$large = Array.new(300) { 'x' * 60_000 }; 1");
+    ruby.eval("$large = Array.new(900) { 'x' * 60_000 }; 1");
     ruby.eval("$large = nil; 4.times { GC.start }; 1");
     let census = ruby.look(&LookOptions::default());
     let predicted = malloc(&census).trimmable_bytes();

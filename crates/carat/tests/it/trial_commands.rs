@@ -47,10 +47,10 @@ fn a_prepare_command_that_fails_is_the_outcome_of_the_trial_and_its_cleanup_stil
     let extra = "[prepare]\ncommand = ['sh', '-c', 'echo first; echo no seed here >&2; exit 3']\n\
                  [cleanup]\ncommand = ['sh', '-c', 'echo cleanup >> marks/order']";
     let folder = experiment("unprepared", "", extra);
-    let ran = folder.run(&["compare", "real.toml"]);
+    let ran = folder.run(&["compare", "real.toml", "--details"]);
     ran.assert_code(4).assert_says("never-ready");
     ran.assert_says("exit 3` ended with exit status 3: no seed here");
-    ran.assert_says("its log ends with:\nprepare: first\nprepare: no seed here");
+    ran.assert_says("its log ends with:\n  prepare: first\n  prepare: no seed here");
     folder.assert_nothing_left();
     assert!(!folder.path("marks/boot").exists(), "the server was started");
     assert_eq!(order(&folder), ["cleanup", "cleanup", "cleanup"]);
@@ -61,7 +61,7 @@ fn a_prepare_command_has_a_deadline_and_leaves_no_process_behind() {
     require!(Ruby);
     let extra = "[prepare]\ncommand = ['sh', '-c', 'sleep 600 & sleep 601']\nwithin = '300ms'";
     let folder = experiment("slow-prepare", "", extra);
-    let ran = folder.run(&["compare", "real.toml"]);
+    let ran = folder.run(&["compare", "real.toml", "--details"]);
     ran.assert_code(4).assert_says("sleep 601` still ran after 0.3 s and printed nothing");
     folder.assert_nothing_left();
 }

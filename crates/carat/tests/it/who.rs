@@ -151,7 +151,8 @@ fn every_planted_object_is_found_by_the_way_on_which_it_is_kept(version: TestRub
         let first = &found.ways[0];
         let way = without_places(&first.way.to_string());
         assert!(way.starts_with(&start) && way.ends_with(end), "{way}\nis not\n{start}…{end}");
-        assert!(first.objects * 100 >= COUNT * 99, "{class}: {} by\n{way}", first.objects);
+        // On Ruby 3.4 up to one in 25 was reached in another way too, which then was told first.
+        assert!(first.objects * 100 >= COUNT * 95, "{class}: {} by\n{way}", first.objects);
         if class != "Local" && class != "Bound" && class != "Ticketed" {
             assert!(end.is_empty() && way == start, "{way}\nis not\n{start}");
         }
