@@ -43,20 +43,8 @@ impl GroupMemory {
 
 /// The limits of this process's group and of every group above. Empty if there is none or if nothing can be seen.
 pub(super) fn group_memory(root: &ProcRoot) -> Vec<GroupMemory> {
-    group_memory_of(root, "self")
-}
-
-/// The limit that the groups of a process reach first; `None` if there is none or if nothing can be seen.
-pub fn nearest_limit(root: &ProcRoot, pid: u32) -> Option<MemoryLimit> {
-    let groups = group_memory_of(root, &pid.to_string());
-    let nearest = groups.into_iter().min_by_key(GroupMemory::left)?;
-    Some(MemoryLimit { group: nearest.name, limit: nearest.limit, used: nearest.used })
-}
-
-/// The groups of a process, looked up where this process has them mounted.
-fn group_memory_of(root: &ProcRoot, process: &str) -> Vec<GroupMemory> {
-    let groups = fs::read_to_string(root.path().join(process).join("cgroup"));
-    let texts = [groups, fs::read_to_string(root.path().join("self/mountinfo"))];
+    let own = root.path().join("self");
+    let texts = ["cgroup", "mountinfo"].map(|name| fs::read_to_string(own.join(name)));
     let [Ok(groups), Ok(mounts)] = texts else { return Vec::new() };
     let mounts = parse_mounts(&mounts);
     let beside = root.path().parent().unwrap_or(Path::new("/"));
@@ -193,6 +181,13 @@ pub(super) fn seen_group(root: &ProcRoot, pid: u32) -> Option<SeenGroup> {
             of_version.find_map(|mount| seen_in(mount, &beside, &group))
         })
     })
+}
+
+/// The limit that the groups of a process reach first; `None` if there is none or if its own group cannot be seen.
+pub fn nearest_limit(root: &ProcRoot, pid: u32) -> Option<MemoryLimit> {
+    let limits = seen_group(root, pid)?.limits;
+    let nearest = limits.into_iter().min_by_key(GroupLimit::left)?;
+    Some(MemoryLimit { group: nearest.group, limit: nearest.limit, used: nearest.used })
 }
 
 fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup> {
