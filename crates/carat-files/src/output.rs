@@ -64,6 +64,31 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     Ok(File::from(openat(&folder, &name, flags, Mode::from_raw_mode(0o666))?))
 }
 
+/// Opens a file for appending, and creates it where it does not exist.
+///
+/// # Errors
+/// Where something of that name exists that is not a regular file of this user or of root, or the folder cannot be opened.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    match create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created,
+    }
+    let (folder, name) = open_parent(path)?;
+    // Without NONBLOCK a pipe in its place would keep carat waiting.
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = openat(&folder, &name, flags | OFlags::NONBLOCK, Mode::empty())?;
+    let found = fstat(&file)?;
+    match FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+        && is_trusted(found.st_uid)
+    {
+        true => Ok(File::from(file)),
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is no regular file of this user",
+        )),
+    }
+}
+
 /// Creates a folder and those above it that are missing; one that exists stays.
 ///
 /// # Errors

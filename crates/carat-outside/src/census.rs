@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 /// Name of the threads that return pages in the background (background_thread.c of jemalloc).
 const BACKGROUND_THREAD: &str = "jemalloc_bg_thd";
@@ -168,7 +169,9 @@ pub struct LookCost {
 
 impl Census {
     fn unknown(&mut self, part: CensusPart, reason: impl ToString) {
-        self.unknown.push(UnknownPart { part, reason: reason.to_string() });
+        let reason = reason.to_string();
+        debug!(?part, reason, "a part of the reading is refused");
+        self.unknown.push(UnknownPart { part, reason });
     }
 
     /// Why the holders of chunks and what the roots reach are unknown, as far as they were asked for.

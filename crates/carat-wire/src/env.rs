@@ -48,6 +48,9 @@ pub fn inherited(name: &str) -> String {
     format!("{INHERITED}_{name}")
 }
 
+/// How much carat says about what it does: `debug` or `trace`. Only carat itself reads it.
+pub const LOG: &str = "CARAT_LOG";
+
 /// Folder of workloads to use instead of the bundled ones.
 pub const WORKLOADS: &str = "CARAT_WORKLOADS";
 

@@ -7,6 +7,7 @@
 use crate::bytes::{align_up, half_in, short_in, word_in};
 use crate::memory::{Memory, PAGE};
 use std::collections::HashMap;
+use tracing::debug;
 
 /// Bytes of the descriptor that are examined.
 pub(super) const DESCRIPTOR: u64 = 96;
@@ -246,6 +247,7 @@ pub(super) fn find_layout(memory: &dyn Memory) -> Option<(LayoutVote, Vec<Descri
             break;
         }
     }
+    debug!(vote = ?best.as_ref().map(|(vote, _)| vote), "layout of heap pages");
     best
 }
 

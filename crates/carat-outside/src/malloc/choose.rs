@@ -6,6 +6,7 @@ use crate::malloc::glibc::Glibc;
 use crate::malloc::jemalloc::{Jemalloc, is_jemalloc};
 use crate::memory::{Memory, MemoryRegion, PAGE};
 use crate::serving::serving_malloc;
+use tracing::debug;
 
 /// Allocators by a part of their library's name.
 const OTHERS: [&str; 3] = [JEMALLOC, "mimalloc", "tcmalloc"];
@@ -68,7 +69,9 @@ fn with_amount(
 
 /// The reader of the allocator that serves.
 fn reader(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc> {
-    let Some(serving) = serving_malloc(memory) else { return reader_of_mapped(memory) };
+    let serving = serving_malloc(memory);
+    debug!(?serving, "whose malloc serves");
+    let Some(serving) = serving else { return reader_of_mapped(memory) };
     let file = serving.file.as_str();
     match serving.allocator.as_deref() {
         Some("glibc") => Ok(Box::new(Glibc)),

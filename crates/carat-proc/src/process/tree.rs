@@ -9,6 +9,7 @@
 
 use crate::process::{Identity, ProcRoot, Stat};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use tracing::{debug, trace};
 
 /// A server's processes. Members of an earlier scan remain members for as long as they live.
 #[derive(Debug, Clone)]
@@ -165,17 +166,33 @@ impl Tree {
             return false;
         }
         let token = self.token_of(identity);
-        let is_own = token == Token::Own
-            || self.shares_session(stat, scan)
-            || descends(stat, scan, |parent| self.known.contains(&parent));
         let is_orphan = self.adopted(stat) && token == Token::None && !self.is_of_another(stat);
-        if is_own || (is_orphan && self.orphans_are_own()) {
+        let sign = match () {
+            () if token == Token::Own => Some("it carries the token"),
+            () if self.shares_session(stat, scan) => Some("it is in the server's session"),
+            () if descends(stat, scan, |parent| self.known.contains(&parent)) => {
+                Some("it descends from the server")
+            }
+            () if is_orphan && self.orphans_are_own() => {
+                Some("it is an orphan that nothing else can have left")
+            }
+            () => None,
+        };
+        if let Some(why) = sign {
+            debug!(pid = stat.pid, name = stat.comm, why, "counts as the server's");
             self.doubtful.remove(&identity);
             self.known.insert(identity);
             return true;
         }
         if is_orphan {
-            self.doubtful.entry(identity).or_insert_with(|| stat.comm.clone());
+            self.doubtful.entry(identity).or_insert_with(|| {
+                debug!(
+                    pid = stat.pid,
+                    name = stat.comm,
+                    "an orphan without a token: counts, in doubt"
+                );
+                stat.comm.clone()
+            });
             return true;
         }
         if descends(stat, scan, |parent| self.doubtful.contains_key(&parent)) {
@@ -184,6 +201,7 @@ impl Tree {
         self.doubtful.remove(&identity);
         // A parent that ended during the scan could have been a member.
         if token == Token::Other || scan.contains_key(&stat.parent) {
+            trace!(pid = stat.pid, name = stat.comm, "is of another tree");
             self.foreign.insert(identity);
         }
         false

@@ -1,7 +1,7 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, demo, diff, exec, exit, explain, fleet, init, install, load, merge, output,
+    Exit, compare, demo, diff, exec, exit, explain, fleet, init, install, load, log, merge, output,
     plan, ps, record, report, salvage, shell, stats, tune, workload,
 };
 use crate::target::{exec_helper_main, reaper_main};
@@ -14,6 +14,8 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_help = exit::HELP)]
 struct Arguments {
+    #[command(flatten)]
+    log: log::LogArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -80,6 +82,10 @@ enum Command {
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| refuse(&error));
+    if let Err(error) = log::start(&arguments.log) {
+        output::print_error(&error);
+        return Exit::Usage.into();
+    }
     let result = match arguments.command {
         Command::ExecHelper => return exec_helper_main(),
         Command::Reaper { token, directory } => return reaper_main(&token, &directory),

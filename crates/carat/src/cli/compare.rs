@@ -1,17 +1,15 @@
 //! `carat compare`: trials until there is a verdict.
 
-use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output, report};
 use crate::input::concluded;
 use crate::run::experiment::{ExperimentRequest, FakeTrials, PreparedExperiment, RunError};
 use crate::run::trial::FakeVariant;
 use crate::store::Store;
-use crate::view::{ProgressText, dry_run_text};
+use crate::view::{dry_run_text, run_trials};
 use carat_model::{Results, Span};
 use carat_report::{Audience, Budget, NextCommands, count, html, json, shell_line};
 use carat_settings::SettingError;
 use clap::Args;
-use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,29 +115,6 @@ pub(crate) fn prepare(request: ExperimentRequest) -> anyhow::Result<PreparedExpe
         output::print_message(&format!("note: variant `{variant}`: {warning}"));
     }
     Ok(prepared)
-}
-
-/// Runs the missing trials and shows the progress, after a `context` if the experiment is a part of something larger. The
-/// second value says why they did not come to an end.
-pub(crate) fn run_trials(
-    prepared: PreparedExperiment,
-    context: Option<&str>,
-) -> anyhow::Result<(Store, Result<(), RunError>)> {
-    let experiment = prepared.open()?;
-    let info = experiment.info();
-    if let Some(note) = experiment.note() {
-        output::print_message(note);
-    }
-    let live = io::stderr().is_terminal() && output::variable("CI").is_none();
-    let mut progress = ProgressText::new(&info.primary, info.max_blocks, info.variants.len());
-    match context {
-        Some(context) => progress = progress.within(context.to_owned()),
-        None => output::print_message(&experiment.summary()),
-    }
-    let mut display = ProgressDisplay::new(live, progress);
-    let ended = experiment.run(&mut display);
-    display.finish();
-    Ok(ended?)
 }
 
 /// How results are printed.

@@ -1,7 +1,6 @@
 //! `carat fleet`: the blocks of an experiment on many machines.
 
 use crate::cli::compare::{ShownResults, fake_trials, prepare, setting, show_results};
-use crate::cli::progress::ProgressDisplay;
 use crate::cli::{Exit, output};
 use crate::fleet::{
     AskedBlock, BlockEnd, BlockPlace, BlockRun, BlocksBroughtForward, FleetError, FleetFolder,
@@ -12,6 +11,7 @@ use crate::run::Interrupt;
 use crate::run::experiment::{ExperimentRequest, RunError};
 use crate::run::trial::FakeVariant;
 use crate::store::Store;
+use crate::view::ProgressDisplay;
 use crate::view::{ProgressText, end_text, fleet_json, fleet_text};
 use carat_model::Span;
 use clap::{Args, Subcommand};

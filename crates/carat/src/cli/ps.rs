@@ -1,8 +1,8 @@
 //! `carat ps`: every Ruby tree of this host or container, one line each.
 
-use crate::cli::ps_watch::watch;
 use crate::cli::{Exit, output};
 use crate::input::host_trees;
+use crate::view::watch_host;
 use anyhow::bail;
 use carat_proc::process::ProcRoot;
 use carat_report::{host_text, tree_text};
@@ -31,7 +31,10 @@ pub(crate) struct PsArgs {
 pub(crate) fn run(args: &PsArgs) -> anyhow::Result<Exit> {
     let root = ProcRoot::default();
     if args.watch {
-        return watch(&root, args.pid);
+        let chosen = watch_host(|| host_trees(&root, SystemTime::now(), args.pid))?;
+        // After the screen, which would take it away.
+        chosen.map_or(Ok(()), |command| output::print_text(&format!("carat {command}\n")))?;
+        return Ok(Exit::Fine);
     }
     let host = host_trees(&root, SystemTime::now(), args.pid);
     if let (Some(pid), true) = (args.pid, host.trees.is_empty()) {

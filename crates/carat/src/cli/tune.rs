@@ -1,34 +1,19 @@
 //! `carat tune`: the best settings for one app, searched and then confirmed.
 
-use crate::cli::compare::{run_trials, setting};
+use crate::cli::compare::setting;
 use crate::cli::{Exit, output};
-use crate::config::{BlockSpec, Experiment, TuneSpec, changed_content, read_text_file};
-use crate::run::Interrupt;
-use crate::run::experiment::{
-    ExperimentError, ExperimentRequest, FakeTrials, PreparedExperiment, RunError,
-};
+use crate::config::TuneSpec;
+use crate::input::{FolderHost, SearchOpening, open_search, write_in_search};
+use crate::run::experiment::ExperimentError;
 use crate::run::trial::roots;
-use crate::run::tune::{
-    FakeApp, FakeEffect, LOOK_TRIALS, TuneError, TuneEvent, TuneHost, TuneOptions, TuneStage, tune,
-};
-use crate::view::{event_text, progress_line};
-use anyhow::{Context, bail};
-use carat_files::{NamedBy, create_folder, write_file};
-use carat_model::Trial;
+use crate::run::tune::{FakeApp, FakeEffect, LOOK_TRIALS, TuneError, TuneOptions, tune};
 use carat_report::{PageOptions, SearchReport, shell_line, tune_html, tune_text};
 use clap::Args;
-use rand::RngExt;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Trials of the search with `--quick`.
 const QUICK: usize = 60;
-/// The copy of the file with which a search began, and what the command line added.
-const COPY: &str = "tune.toml";
-const BEGUN: &str = "begun.toml";
 /// Largest seed: the seeds of the blocks follow it, and TOML has no larger numbers.
 const LARGEST_SEED: u64 = 1 << 53;
 
@@ -89,13 +74,18 @@ pub(crate) fn run(args: &TuneArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Fine);
     }
     let folder = args.output.clone().unwrap_or_else(|| format!("{}-tune", spec.name).into());
-    let begun = open_folder(&folder, &spec, args)?;
+    let opening =
+        SearchOpening { file: &args.file, seed: args.seed, resume: args.resume, quick: args.quick };
+    let begun = open_search(&folder, &spec, &opening)?;
     spec.search_trials = begun.search_trials;
     let seed = begun.seed;
     output::print_message(&format!("{}: seed {seed}, into {}", spec.name, folder.display()));
     let root = spec.root(roots(&output::variable).as_deref());
     let options = TuneOptions { seed, ablate: args.ablate, root };
-    let mut host = FolderHost::new(args, &spec, &folder)?;
+    let fake = FakeApp { effects: args.fake.clone(), p95_sd: args.fake_p95_sd };
+    let fake = (!args.fake.is_empty()).then_some(fake);
+    let pace = Duration::from_millis(args.fake_pace);
+    let mut host = FolderHost::new(&spec, &folder, fake, pace)?;
     let found = tune(&spec, &options, &mut host);
     if host.interrupted {
         let again = continuing(args, &folder);
@@ -147,7 +137,7 @@ fn conclude(args: &TuneArgs, folder: &Path, report: &SearchReport) -> anyhow::Re
     let json = serde_json::json!({ "schema": "carat.tune/1", "name": name, "seed": seed, "outcome": outcome });
     let json = serde_json::to_string_pretty(&json)?;
     let path = folder.join("outcome.json");
-    write(&path, &json)?;
+    write_in_search(&path, &json)?;
     let page = folder.join(format!("{name}.html"));
     let options: PageOptions = output::page_options(false);
     output::write_page_beside(&page, &tune_html(report, &options))?;
@@ -178,201 +168,4 @@ fn plan_text(spec: &TuneSpec) -> String {
         shell_line(&spec.command),
         spec.search_trials
     )
-}
-
-/// What the command line adds to the file of a search.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct BegunSearch {
-    seed: u64,
-    /// Trials of the search.
-    search_trials: usize,
-}
-
-/// Creates the folder of a search, or opens it to resume.
-fn open_folder(folder: &Path, spec: &TuneSpec, args: &TuneArgs) -> anyhow::Result<BegunSearch> {
-    let (copy, kept) = (folder.join(COPY), folder.join(BEGUN));
-    if copy.exists() {
-        return resume(&copy, &kept, spec, args);
-    }
-    let seed = args.seed.unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
-    let begun = BegunSearch { seed, search_trials: spec.search_trials };
-    create_folder(folder).with_context(|| {
-        let folder = folder.display();
-        format!("cannot create {folder}; check the free space and the permissions")
-    })?;
-    write(&kept, &toml::to_string(&begun)?)?;
-    // Last, because its presence means that the folder is complete.
-    write(&copy, &spec.text)?;
-    Ok(begun)
-}
-
-fn resume(
-    copy: &Path,
-    kept: &Path,
-    spec: &TuneSpec,
-    args: &TuneArgs,
-) -> anyhow::Result<BegunSearch> {
-    let folder = copy.parent().unwrap_or(copy).display();
-    if !args.resume {
-        bail!("{folder} holds a search; continue it with --resume, or begin another with -o");
-    }
-    let begun = read(copy)?;
-    if let Some(key) = spec.changed_load(&begun) {
-        bail!(
-            "the file of {key} has changed since the search in {folder} began; restore it, or begin another search with -o"
-        );
-    }
-    if begun != spec.text {
-        let file = args.file.display();
-        bail!(
-            "{file} or --set has changed since the search in {folder} began; begin another with -o, or restore what {} has",
-            copy.display()
-        );
-    }
-    let begun: BegunSearch =
-        toml::from_str(&read(kept)?).with_context(|| kept.display().to_string())?;
-    if args.seed.is_some_and(|seed| seed != begun.seed) {
-        bail!("the search in {folder} began with seed {}; resume without --seed", begun.seed);
-    }
-    if args.quick && begun.search_trials > QUICK {
-        bail!(
-            "the search in {folder} began with {} trials; resume without --quick",
-            begun.search_trials
-        );
-    }
-    Ok(begun)
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    read_text_file(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    write_file(path, text.as_bytes(), NamedBy::Carat).with_context(|| {
-        format!("cannot write {}; check the free space and the permissions", path.display())
-    })
-}
-
-/// Runs every block as an experiment with a results file in the folder.
-struct FolderHost<'a> {
-    spec: &'a TuneSpec,
-    folder: &'a Path,
-    /// One request for all blocks, because it may come between two of them.
-    interrupt: Interrupt,
-    interrupted: bool,
-    fake: Option<FakeApp>,
-    pace: Duration,
-    /// Progress of the search when the current blocks began.
-    context: String,
-    /// Warnings about settings that were printed.
-    warned: BTreeSet<String>,
-}
-
-impl<'a> FolderHost<'a> {
-    fn new(args: &TuneArgs, spec: &'a TuneSpec, folder: &'a Path) -> anyhow::Result<Self> {
-        let app = FakeApp { effects: args.fake.clone(), p95_sd: args.fake_p95_sd };
-        Ok(Self {
-            spec,
-            folder,
-            interrupt: Interrupt::on_signals().context("cannot listen for Ctrl-C")?,
-            interrupted: false,
-            fake: (!args.fake.is_empty()).then_some(app),
-            pace: Duration::from_millis(args.fake_pace),
-            context: String::new(),
-            warned: BTreeSet::new(),
-        })
-    }
-
-    /// Writes the experiment of a block before its first trial, or finds the one that was planned.
-    fn plan(&self, block: &BlockSpec) -> anyhow::Result<PathBuf> {
-        let file = self.folder.join(format!("{}.toml", block.name));
-        let text = self.spec.experiment(block);
-        match read_text_file(&file) {
-            Ok(planned) if planned == text => Ok(file),
-            Ok(_) => bail!(
-                "{} is not the block that the search proposes now: it was changed, or another version of carat began the search; \
-                 begin another with -o",
-                file.display()
-            ),
-            Err(error) if error.kind() == ErrorKind::NotFound => write(&file, &text).map(|()| file),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
-        }
-    }
-
-    fn request(&self, stage: TuneStage, block: &BlockSpec, file: &Path) -> ExperimentRequest {
-        let results = file.with_extension("carat");
-        let variants = self.fake.as_ref().map(|app| app.variants(block));
-        ExperimentRequest {
-            experiment: file.to_owned(),
-            resume: results.exists(),
-            output: Some(results),
-            fresh: false,
-            blocks: None,
-            // The same as in the file; fake figures depend on it.
-            seed: Some(block.seed),
-            settings: Vec::new(),
-            folder: Some(self.spec.folder.clone()),
-            once: matches!(stage, TuneStage::Screen | TuneStage::Adapt),
-            limit: None,
-            interrupt: Some(self.interrupt.clone()),
-            fake: variants.map(|variants| FakeTrials { variants, pace: self.pace }),
-        }
-    }
-
-    fn prepare(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
-        let file = request.experiment.clone();
-        let prepared = PreparedExperiment::new(request, &output::variable);
-        let begun = &self.spec.text;
-        let changed = match &prepared {
-            Ok(prepared) => changed_content(begun, &prepared.experiment.text),
-            // Perhaps because the load's file changed between two readings of it.
-            Err(_) => Experiment::read_with(&file, &[], Some(&self.spec.folder))
-                .ok()
-                .and_then(|found| changed_content(begun, &found.text)),
-        };
-        if let Some(key) = changed {
-            bail!("the file of {key} has changed since the search began; restore it");
-        }
-        let prepared = prepared?;
-        for (_, warning) in prepared.warnings() {
-            if self.warned.insert(warning.to_owned()) {
-                output::print_message(&format!("note: {warning}"));
-            }
-        }
-        Ok(prepared)
-    }
-}
-
-impl TuneHost for FolderHost<'_> {
-    fn run(&mut self, stage: TuneStage, block: &BlockSpec) -> anyhow::Result<Vec<Trial>> {
-        let file = self.plan(block)?;
-        let mut finished = None;
-        loop {
-            let request = self.request(stage, block, &file);
-            let (store, ended) = run_trials(self.prepare(request)?, Some(&self.context))?;
-            let trials = store.trials()?;
-            match ended {
-                Ok(()) => return Ok(trials),
-                // One configuration fails; the others of its block can still be measured.
-                Err(RunError::Failing { .. } | RunError::WarmUp { .. })
-                    if finished != Some(trials.len()) =>
-                {
-                    finished = Some(trials.len());
-                }
-                Err(RunError::Failing { .. } | RunError::WarmUp { .. }) => return Ok(trials),
-                Err(error) => {
-                    self.interrupted = matches!(error, RunError::Interrupted);
-                    return Err(error.into());
-                }
-            }
-        }
-    }
-
-    fn show(&mut self, event: &TuneEvent) {
-        let least = self.spec.least.id;
-        output::print_message(&event_text(event, least));
-        if let TuneEvent::Begin(progress) = event {
-            self.context = progress_line(progress, least);
-        }
-    }
 }

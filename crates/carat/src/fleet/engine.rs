@@ -3,6 +3,7 @@
 use crate::fleet::jobs::{array, job_file_name};
 use crate::fleet::{EngineKind, FleetError, FleetFolder, MachineType};
 use std::process::Command;
+use tracing::debug;
 
 /// Submits, for every type of machine, the blocks without a result. Returns what the engines answered, a line each.
 ///
@@ -83,6 +84,7 @@ pub(super) fn execute(program: &str, arguments: &[&str]) -> Result<String, Fleet
         .output()
         .map_err(|error| failed(error.to_string()))?;
     let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    debug!(program, ?arguments, status = %output.status, "engine called");
     if output.status.success() {
         return Ok(printed);
     }

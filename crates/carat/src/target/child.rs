@@ -6,6 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use tracing::debug;
 
 /// A child of this process. Its pid is not reused before its exit status is collected here.
 #[derive(Debug)]
@@ -63,6 +64,7 @@ impl ChildProcess {
                 // SAFETY: the call has filled it in; zeros are a valid value too.
                 let kib = unsafe { usage.assume_init() }.ru_maxrss;
                 let peak = Bytes::from_kib(u64::try_from(kib).unwrap_or(0));
+                debug!(pid = self.identity.pid, status, peak = peak.0, "process ended");
                 self.ended = Some(Ended { status: ExitStatus::from_raw(status), peak });
             }
         }

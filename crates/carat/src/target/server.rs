@@ -3,12 +3,13 @@
 use crate::target::LaunchSpec;
 use crate::target::child::{ChildProcess, Ended};
 use crate::target::log::{LogLimit, log_tail};
-use carat_model::Bytes;
+use carat_model::{Bytes, command_line};
 use carat_proc::process::Identity;
 use carat_wire::env::TOKEN;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use tracing::debug;
 
 /// Memory that a waiting process may need between its report and `exec`; measured are 1.4 MB.
 const BEFORE_EXEC: Bytes = Bytes(4 << 20);
@@ -71,7 +72,9 @@ impl PendingServer {
         let server = Server { child, log: spec.log.clone(), limit, before_exec: Bytes(0) };
         let line = serde_json::to_string(spec).map_err(io::Error::from)?;
         writeln!(go, "{line}")?;
-        Ok(Self { server, go, report, command: spec.command.join(" ") })
+        let command = spec.command.join(" ");
+        debug!(pid = server.identity().pid, command = command_line(&command), "process started");
+        Ok(Self { server, go, report, command })
     }
 
     /// Its identity, which `exec` does not change.
@@ -90,6 +93,7 @@ impl PendingServer {
         let before_exec = first.parse();
         self.server.before_exec = Bytes(before_exec.clone().unwrap_or_default());
         let problem = if before_exec.is_ok() { problem } else { report.as_str() }.trim();
+        debug!(pid = self.server.identity().pid, problem, "exec");
         if problem.is_empty() {
             return Ok(self.server);
         }

@@ -3,6 +3,7 @@
 use carat_proc::process::{Identity, ProcRoot};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use tracing::debug;
 
 /// Sends a signal to this process. It is no failure if the process has ended.
 pub(crate) fn signal(identity: Identity, signal: Signal) {
@@ -13,12 +14,18 @@ pub(crate) fn signal(identity: Identity, signal: Signal) {
     if !root.alive(identity) {
         return;
     }
-    let _ = match process {
+    let sent = match process {
         Ok(process) => pidfd_send_signal(process, signal),
         // Before Linux 5.3, and where a container forbids the call. The pid can be reused between these two steps.
         Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, signal),
         Err(error) => Err(error),
     };
+    debug!(
+        pid = identity.pid,
+        ?signal,
+        failed = sent.err().map(tracing::field::display),
+        "signal sent"
+    );
 }
 
 #[cfg(test)]

@@ -2,22 +2,29 @@
 //!
 //! Results are laid out by `carat-report`.
 
+mod display;
 mod dry_run;
 mod fleet_text;
 mod host;
+mod host_watch;
 mod live;
 mod merge_text;
+pub(crate) mod output;
 mod progress;
 mod recording_line;
+mod recording_view;
 mod salvage_text;
 mod tune_progress;
 
+pub(crate) use display::{ProgressDisplay, run_trials};
 pub use dry_run::dry_run_text;
 pub(crate) use fleet_text::{end_text, fleet_json, fleet_text};
 pub(crate) use host::{HostScreen, draw_host};
+pub(crate) use host_watch::watch_host;
 pub use live::{LiveRecording, draw_live_recording};
 pub(crate) use merge_text::merge_text;
 pub use progress::ProgressText;
 pub(crate) use recording_line::recording_line;
+pub(crate) use recording_view::RecordingView;
 pub(crate) use salvage_text::salvage_text;
 pub(crate) use tune_progress::{event_text, progress_line};

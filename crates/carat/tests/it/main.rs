@@ -45,6 +45,7 @@ mod load_sql_queue;
 mod load_suspect;
 mod load_tls;
 mod load_tls_front;
+mod log_file;
 mod main_stack;
 mod memory_group;
 mod memory_limit;

@@ -7,8 +7,9 @@ use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{TrialError, TrialPlan, TrialRunner};
 use crate::store::{Store, StoreError};
 use carat_analysis::{Judge, Judgement, NextStep};
-use carat_model::{LoadReport, Outcome, Trial};
+use carat_model::{LoadReport, Outcome, Trial, mask_secrets};
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 /// Failures of one variant in a row after which the experiment stops: a server that failed twice will rarely
 /// succeed at the third attempt.
@@ -88,6 +89,7 @@ impl ExperimentRun {
             // The trials are in the order of their blocks, in the file and here.
             let before = trials.partition_point(|trial| trial.block < block);
             let judgement = self.judge.judge(&trials[..before]);
+            debug!(blocks = block - self.schedule.first(), next = ?judgement.next, "the judge looked");
             if block > self.schedule.first() {
                 events.handle(&ExperimentEvent::BlockEnds {
                     block: block - 1,
@@ -195,9 +197,17 @@ impl ExperimentRun {
         if self.interrupt.requested() {
             return Err(RunError::Interrupted);
         }
+        debug!(variant = plan.name, block = plan.block, id = plan.id, "trial begins");
         events.handle(&ExperimentEvent::TrialBegins(plan));
         let ran = runner
             .run(plan, &mut |progress| events.handle(&ExperimentEvent::TrialProgresses(progress)));
+        match &ran {
+            Ok(trial) => {
+                let detail = trial.detail.as_deref().map(mask_secrets);
+                debug!(outcome = %trial.outcome, seconds = trial.seconds, detail, "trial ended");
+            }
+            Err(error) => debug!(%error, "trial could not be run"),
+        }
         ran.map_err(|source| match source {
             TrialError::Interrupted => RunError::Interrupted,
             source => RunError::Trial { variant: plan.name.clone(), block: plan.block, source },

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 /// Timeout of one check whether a service is ready.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -109,6 +110,7 @@ impl Service {
             };
             let tail = self.server.log_tail(5);
             let name = order.name;
+            debug!(name, problem, "the service is not ready");
             return Err(TrialError::Service(format!(
                 "service `{name}` {problem}; it printed:\n{tail}"
             )));

@@ -22,6 +22,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+use tracing::debug;
 
 /// How long the signals of a job scheduler may be apart on a busy machine. A trial that goes wrong takes this much longer.
 const BETWEEN_SIGNALS: Duration = Duration::from_secs(1);
@@ -394,9 +395,15 @@ impl TrialSteps<'_> {
             // A socket takes a timeout of zero as no timeout.
             let timeout = left.clamp(Duration::from_millis(10), Duration::from_secs(1));
             let Err(not_ready) = check_ready(&ready.check, address, &mut log, timeout) else {
+                debug!(port = self.paths.port, ?left, "the server is ready");
                 return Ok(());
             };
             if left.is_zero() {
+                debug!(
+                    port = self.paths.port,
+                    why = not_ready.0,
+                    "the server's deadline has passed"
+                );
                 let within = ready.within.0.as_secs_f64();
                 let why = format!("after {within} s the server still {}", not_ready.0);
                 return Err(TrialEnd::Outcome(Outcome::NeverReady, Some(why)));

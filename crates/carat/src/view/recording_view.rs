@@ -1,8 +1,7 @@
 //! Shows a recording while it runs: a chart on a terminal, lines elsewhere.
 
-use crate::cli::output;
 use crate::run::recording::{Recorder, RecordingDisplay};
-use crate::view::{LiveRecording, draw_live_recording, recording_line};
+use crate::view::{LiveRecording, draw_live_recording, output, recording_line};
 use carat_model::recording::MarkerKind;
 use ratatui::Terminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};

@@ -1,10 +1,8 @@
 //! `carat ps --watch`: the screen, its keys and its end.
 
-use crate::cli::{Exit, output};
-use crate::input::host_trees;
-use crate::view::{HostScreen, draw_host};
+use crate::view::{HostScreen, draw_host, output};
 use anyhow::{Context, bail};
-use carat_proc::process::ProcRoot;
+use carat_model::host::HostTrees;
 use ratatui::Terminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
@@ -13,7 +11,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::prelude::CrosstermBackend;
 use std::io::{self, IsTerminal, Stderr};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Time between two readings.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -43,27 +41,22 @@ impl Drop for Screen {
     }
 }
 
-/// Shows the trees until the user ends it.
-pub(crate) fn watch(root: &ProcRoot, only: Option<u32>) -> anyhow::Result<Exit> {
+/// Shows the trees that `read` returns until the user ends it. Returns the command that was chosen.
+pub(crate) fn watch_host(read: impl Fn() -> HostTrees) -> anyhow::Result<Option<String>> {
     let dumb = output::variable("TERM").is_none_or(|term| term == "dumb");
     if dumb || !io::stderr().is_terminal() || !io::stdin().is_terminal() {
         bail!("--watch needs a terminal; without one use `carat ps`, or `carat ps --json`");
     }
     let mut screen = Screen::open()?;
     let mut shown = HostScreen::default();
-    let chosen = loop {
-        shown.update(host_trees(root, SystemTime::now(), only));
+    loop {
+        shown.update(read());
         match until_next(&mut screen, &mut shown)? {
             Next::Again => {}
-            Next::End => break None,
-            Next::Chosen(command) => break Some(command),
+            Next::End => return Ok(None),
+            Next::Chosen(command) => return Ok(Some(command)),
         }
-    };
-    drop(screen);
-    if let Some(command) = chosen {
-        output::print_text(&format!("carat {command}\n"))?;
     }
-    Ok(Exit::Fine)
 }
 
 /// What follows the time between two readings.
