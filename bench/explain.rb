@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What `carat explain` prints of a preloaded Rails app: the examples of README and docs/explain.md. The blog is started with two
+# What `carat explain` prints of a preloaded Rails app: the examples of README and docs/reference/explain.md. The blog is started with two
 # workers and serves some pages; then its processes are read. Their numbers are replaced by fixed ones, so that a text can name
 # them. Long lists are cut for README, with `…` in their place. Under jemalloc only what differs is printed.
 

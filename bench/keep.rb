@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Keeps what a benchmark printed, so that `bin/docs` can quote it: reads its output from standard input and prints JSON.
-#   ruby bench/keep.rb NAME COMMAND < OUTPUT > docs/measurements/NAME.json
+#   ruby bench/keep.rb NAME COMMAND < OUTPUT > docs/evidence/measurements/NAME.json
 # Kept are every Markdown table and every list of JSON objects, every text between ``` lines, and the other lines as notes; with
 # the command, the date, the commit, the machine and the Ruby.
 

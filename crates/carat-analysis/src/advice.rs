@@ -1,7 +1,7 @@
 //! What to try, given a ledger. Each finding comes with its evidence.
 //!
 //! A finding is a reason for an experiment, never its result: only `carat compare` can say what a setting saves, and at
-//! what cost. `docs/memory.md` documents every code.
+//! what cost. `docs/explanation/memory.md` documents every code.
 
 use crate::in_effect::{is_in_effect, requested};
 use carat_model::OutsideReading;
@@ -37,7 +37,7 @@ const COMPACTION: &str = "compaction-unshares";
 
 /// Every finding that the ledger and what was read from outside support, the largest possible saving first. On a
 /// preloaded cluster a prepared fork and another allocator come first, because together they saved most there
-/// (`docs/remedies.md`), and what undoes a preparation. A ledger without its single processes, such as one of a shortened export, supports none: which
+/// (`docs/evidence/remedies.md`), and what undoes a preparation. A ledger without its single processes, such as one of a shortened export, supports none: which
 /// allocator was in use is unknown.
 pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
     if ledger.processes.is_empty() {

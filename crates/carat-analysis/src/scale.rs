@@ -7,7 +7,7 @@ use carat_model::metric::Metric;
 use carat_model::{Better, Unit};
 use carat_stats::budget::median;
 
-/// Pairs that fix the typical value: five blocks decide nothing (`docs/method.md`).
+/// Pairs that fix the typical value: five blocks decide nothing (`docs/explanation/method.md`).
 const FIRST_PAIRS: usize = 5;
 /// The difference of two values of which one is zero where that has no size: beyond every other, so that ranks are right.
 const BEYOND_ALL: f64 = 1e9;

@@ -1,5 +1,5 @@
 //! C extensions that are known to crash after Ruby's heap was compacted, for the runtime, which then does not compact, and
-//! for `docs/settings.md`.
+//! for `docs/reference/settings.md`.
 //!
 //! Compaction moves objects. An extension that keeps a reference where the GC cannot see it, such as a C variable or a
 //! struct that it does not mark, uses the old address afterwards.

@@ -1,7 +1,7 @@
 //! Which Ruby has what: the one table that the probe, the runtime, the tool and the docs read.
 //!
 //! A new version of Ruby gets a line in [`VERSIONS`] and, where something changed, another bound in the ranges below.
-//! `docs/memory.md` shows the table; a test says when it is out of date.
+//! `docs/explanation/memory.md` shows the table; a test says when it is out of date.
 
 use carat_wire::page::Gc;
 use std::ffi::CStr;

@@ -49,7 +49,7 @@ const HEAPS: usize = 5;
 const FREE_SLOTS_MIN_RATIO: f64 = 0.004;
 /// A Ruby whose limit is in slots of any size asks each of its heaps for its share, also after a minor collection
 /// (`gc_sweep_finish_heap`, gc/default/default.c of 3.4). With the one above, a worker of the blog collected on every third to
-/// fifth page (docs/remedies.md has the trials).
+/// fifth page (docs/evidence/remedies.md has the trials).
 const FREE_SLOTS_MIN_RATIO_OF_ANY_SIZE: f64 = 0.02;
 const FREE_SLOTS_GOAL_RATIO: f64 = 0.05;
 /// The parent of a Ruby without `Process.warmup` would otherwise keep empty pages from its boot, up to 65 %. Where there is a
@@ -60,7 +60,7 @@ const FREE_SLOTS_MAX_RATIO: f64 = 0.1;
 /// `RUBY_GC_HEAP_INIT_SLOTS` (`gc_marks_finish`, gc.c of 3.1). Of what a request holds while a minor collection runs, much
 /// stays until the next full one, so that without this floor the workers of a small application would collect fully every
 /// 60 pages or so. With 2 a small application still collected fully twice as often as without the setting, with 3 it needed
-/// more memory (docs/remedies.md).
+/// more memory (docs/evidence/remedies.md).
 const FREE_AFTER_FULL: f64 = 2.5;
 const MOST_FREE_AFTER_FULL: u64 = 200_000;
 /// Bytes that a slot counts for a Ruby that limits the growth in bytes.

@@ -8,7 +8,7 @@ use carat_ruby::extension::{UNFIT_EXTENSIONS, UnfitExtension};
 use carat_ruby::version::V2_7;
 use std::fmt::Write as _;
 
-/// `docs/settings.md`: the whole catalogue as Markdown.
+/// `docs/reference/settings.md`: the whole catalogue as Markdown.
 pub fn manual() -> String {
     let mut page = String::from(
         "# Settings\n\n\
@@ -81,7 +81,7 @@ fn write_delivery(page: &mut String) {
          The processes that serve: those that listen, and what was forked from them. Where nothing listens, as with Sidekiq, it is\n\
          the Rubies that started no other Ruby. A launcher, such as `passenger start`, `thin start -d`, `foreman` or any Ruby that\n\
          starts a Ruby and does not listen itself, hands all settings on to the Rubies that it starts, and to nothing else; see\n\
-         [what Carat can read and change](security.md#what-it-changes). `carat compare` starts servers the same way.\n\n\
+         [what Carat can read and change](../explanation/security.md#what-it-changes). `carat compare` starts servers the same way.\n\n\
          `carat exec --verify` and the notes of a trial judge the processes that serve, not their launcher. If one of them lacks a\n\
          setting, the message names it: `NOT APPLIED: lost in pid 123 (…)`. Where no process serves within a minute, it says\n\
          `not verified` and why. A Ruby that does not listen is judged once it has worked for ten seconds.\n",
@@ -134,9 +134,10 @@ fn write_profiles(page: &mut String) {
     page.push_str(
         "\n## `profile`\n\n\
          Sets of settings for one purpose, as `--profile NAME` or `profile = \"NAME\"`; explicit settings win over it.\n\
-         [remedies.md](remedies.md) has the figures of those that were measured here, from\n",
+         [remedies](../evidence/remedies.md) has the figures of those that were measured here, from\n",
     );
-    let evidence: Vec<String> = EVIDENCE.iter().map(|file| format!("[{file}]({file})")).collect();
+    let evidence: Vec<String> =
+        EVIDENCE.iter().map(|file| format!("[{file}](../evidence/{file})")).collect();
     let _ = writeln!(page, "{}.", evidence.join(", "));
     for Profile { name, settings, what, needs, costs } in PROFILES {
         let pairs: Vec<String> =

@@ -14,12 +14,12 @@ pub(crate) struct Profile {
     pub costs: &'static str,
 }
 
-/// The results that show effect and cost of profiles, relative to `docs`.
+/// The results that show effect and cost of profiles, relative to `docs/evidence`.
 pub(crate) const EVIDENCE: &[&str] =
     &["remedies/cable.json", "remedies/prefork.json", "remedies/threads.json"];
 
 const PRELOADED: &str = "a server that loads the application before it forks (Puma: `preload_app!`); elsewhere `prepare_fork` is reported as not applied, because workers load the application themselves, and the rest has its effect";
-const TWO_ARENAS: &str = "two arenas make the threads of a process wait for each other in malloc: in [experiment 1](experiments/1-cable.md#limits) those who sent broadcasts waited longer at p95";
+const TWO_ARENAS: &str = "two arenas make the threads of a process wait for each other in malloc: in [experiment 1](../evidence/experiments/1-cable.md#limits) those who sent broadcasts waited longer at p95";
 
 /// Every profile.
 pub(crate) const PROFILES: &[Profile] = &[

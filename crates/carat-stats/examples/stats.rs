@@ -1,4 +1,4 @@
-//! Prints the tables of `docs/method.md`: the error rates of the procedures where the truth is known.
+//! Prints the tables of `docs/explanation/method.md`: the error rates of the procedures where the truth is known.
 //!
 //! Usage: `stats [REPLICATIONS [TABLE…]]`, 5,000 replications and all tables by default. The same
 //! arguments give the same numbers on every machine.

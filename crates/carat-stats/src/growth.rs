@@ -59,7 +59,7 @@ pub struct Growth {
 /// Classifies `series`: pairs of the requests served so far and the amount at that moment, in order.
 ///
 /// A rate below `tolerance` (in the unit of the amount, per request) does not matter. Sources and
-/// simulated error rates are in `docs/method.md`.
+/// simulated error rates are in `docs/explanation/method.md`.
 pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
     let finite = series.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite());
     let series: Vec<(f64, f64)> = finite.filter(|&(x, _)| x > 0.0).collect();

@@ -1,6 +1,6 @@
 //! The statistics of memory experiments: numbers in, numbers out.
 //!
-//! No I/O and no clock; random numbers come from a seeded generator. `docs/method.md` explains the methods to a reader
+//! No I/O and no clock; random numbers come from a seeded generator. `docs/explanation/method.md` explains the methods to a reader
 //! who knows a t test. Each module names the source of its formulas.
 
 pub mod budget;

@@ -1,4 +1,4 @@
-//! Checks what `docs/method.md` promises about machines of several types.
+//! Checks what `docs/explanation/method.md` promises about machines of several types.
 //!
 //! Bounds leave three standard errors of the simulation beside the promise.
 

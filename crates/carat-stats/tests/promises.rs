@@ -1,4 +1,4 @@
-//! Checks the error rates of `docs/method.md` with few replications; `bin/bench stats` runs the same
+//! Checks the error rates of `docs/explanation/method.md` with few replications; `bin/bench stats` runs the same
 //! simulations with many.
 //!
 //! Bounds leave three standard errors of the simulation beside the promise, so that a wrong cut breaks

@@ -1,7 +1,7 @@
 //! The length that a run must have before it is said to grow.
 //!
 //! A warm-up grows too, and so does garbage that only a full collection frees. Neither can be told from a leak by the
-//! shape of a short series. The minima and the measurements behind them are in `docs/method.md`.
+//! shape of a short series. The minima and the measurements behind them are in `docs/explanation/method.md`.
 
 use crate::growth::series::PlacedSample;
 use carat_model::{

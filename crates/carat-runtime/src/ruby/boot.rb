@@ -5,7 +5,7 @@ module CaratRuntime
   # own, which would leave a malloc arena behind. A Rails application has booted when the last of its `after_initialize`
   # blocks has run: before it loads its routes, and before the server listens. A collection there saves what the same
   # line in an `after_initialize` block saves; when `initialize!` has ended, it saves nothing on the smallest
-  # application (docs/experiments/2-compaction.md). For any other process a timer asks BootWatch.
+  # application (docs/evidence/experiments/2-compaction.md). For any other process a timer asks BootWatch.
   module Boot
     # A real-time signal that neither Ruby nor a C library uses. The handler stays when the timer has ended.
     SIGNAL = 44

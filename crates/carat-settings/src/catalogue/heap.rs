@@ -139,7 +139,7 @@ impl Setting for Seal {
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const REQUIRES: Option<(&'static str, &'static str)> = Some(("prepare_fork", "warmup"));
     const DOES: &'static str = "With `prepare_fork`: fills free slots and free holes of malloc before the fork, or gives each child an arena of its own, so that workers do not write to shared pages.";
-    const COSTS: &'static str = "The filled holes stay filled in every worker. Ruby counts them as objects, so without `worker_growth` every worker may grow further before it collects. Four more full GCs at boot. No profile contains it: on Ruby 3.1 a Rails cluster used more memory with it than with `prepare_fork` alone ([experiment 5](experiments/5-copy-on-write.md#how-sharing-erodes)).";
+    const COSTS: &'static str = "The filled holes stay filled in every worker. Ruby counts them as objects, so without `worker_growth` every worker may grow further before it collects. Four more full GCs at boot. No profile contains it: on Ruby 3.1 a Rails cluster used more memory with it than with `prepare_fork` alone ([experiment 5](../evidence/experiments/5-copy-on-write.md#how-sharing-erodes)).";
 }
 
 words! {

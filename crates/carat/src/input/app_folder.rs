@@ -19,7 +19,7 @@ pub enum AppFolderError {
     NoFolder(PathBuf),
     #[error(
         "{0} has no Ruby app: none of config.ru, Gemfile, Gemfile.lock, Procfile and config/application.rb is there; go to the \
-         folder of the app, or write the file by hand (docs/experiment.md)"
+         folder of the app, or write the file by hand (docs/reference/experiment.md)"
     )]
     NoApp(PathBuf),
     #[error(
@@ -27,7 +27,7 @@ pub enum AppFolderError {
     )]
     Unreadable { path: PathBuf, reason: String },
     #[error(
-        "only jobs are in {0} (config/sidekiq.yml and no config.ru): a load of jobs is written by hand, see docs/load.md"
+        "only jobs are in {0} (config/sidekiq.yml and no config.ru): a load of jobs is written by hand, see docs/reference/load.md"
     )]
     OnlyJobs(PathBuf),
 }

@@ -1,4 +1,4 @@
--- The controls of variants, in a file whose experiment has any. Documented in docs/schema.md.
+-- The controls of variants, in a file whose experiment has any. Documented in docs/reference/schema.md.
 
 CREATE TABLE control (
     variant TEXT NOT NULL REFERENCES variant (name),

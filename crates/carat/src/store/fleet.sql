@@ -1,4 +1,4 @@
--- The fleet of a part, or of what was merged from parts. Documented in docs/schema.md.
+-- The fleet of a part, or of what was merged from parts. Documented in docs/reference/schema.md.
 
 CREATE TABLE fleet (
     only   INTEGER PRIMARY KEY CHECK (only = 1),

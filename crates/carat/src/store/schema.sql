@@ -1,5 +1,5 @@
 -- One experiment. Values are in the units of the metric registry: bytes, seconds, per second, fractions, multiples.
--- Documented in docs/schema.md.
+-- Documented in docs/reference/schema.md.
 
 CREATE TABLE experiment (
     only         INTEGER PRIMARY KEY CHECK (only = 1),

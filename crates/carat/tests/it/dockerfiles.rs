@@ -77,7 +77,7 @@ const BUNDLE: &str = "RUN ln -s /usr/bin/bundle3.? /usr/local/bin/bundle\n";
 #[test]
 fn the_server_of_the_example_image_runs_under_the_settings_of_its_comment() {
     require!(Root, Mounts, Roots("trixie"));
-    let example = dockerfile("docs/examples/Dockerfile");
+    let example = dockerfile("docs/how-to/examples/Dockerfile");
     let comment = example.lines().filter_map(|line| line.strip_prefix("#   "));
     let settings: Vec<&str> = comment.take_while(|line| !line.starts_with("docker ")).collect();
     let folder = context();

@@ -33,22 +33,22 @@ fn check_part(page: &str, name: &str, part: &str) {
 
 #[test]
 fn the_settings_page_is_the_catalogue() {
-    check("settings.md", &carat_settings::manual());
+    check("reference/settings.md", &carat_settings::manual());
 }
 
 #[test]
 fn the_table_of_metrics_is_the_registry() {
-    check_part("experiment.md", "metrics", &metrics_table());
+    check_part("reference/experiment.md", "metrics", &metrics_table());
 }
 
 #[test]
 fn the_tables_of_ruby_versions_are_those_of_the_code() {
-    check_part("memory.md", "Ruby versions", &ruby_versions());
+    check_part("explanation/memory.md", "Ruby versions", &ruby_versions());
 }
 
 #[test]
 fn the_words_of_the_shared_page_are_those_of_the_code() {
-    check_part("wire.md", "words", &page_words());
+    check_part("reference/wire.md", "words", &page_words());
 }
 
 fn metrics_table() -> String {
@@ -72,7 +72,7 @@ const NOT_TRIED: [&str; 4] = ["ruby", "root", "env", "profile"];
 
 #[test]
 fn the_page_of_compatibility_names_known_settings_and_says_when_and_on_what_it_was_made() {
-    let page = fs::read_to_string(path("compatibility.md")).unwrap();
+    let page = fs::read_to_string(path("evidence/compatibility.md")).unwrap();
     let catalogue = carat_settings::manual();
     let headings = catalogue.lines().filter_map(|line| line.strip_prefix("## `"));
     let known: BTreeSet<&str> = headings

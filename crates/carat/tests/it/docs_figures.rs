@@ -193,7 +193,7 @@ fn a_shortened_file_keeps_every_sample_with_a_moment_and_the_last() {
         samples[place]["moment"] = moment.into();
     }
     let moments: Vec<Value> = [2, 3, 50].map(|place| samples[place]["at_ms"].clone()).into();
-    let short = piped("docs/experiments/shorten.rb", &[], &export.to_string());
+    let short = piped("docs/evidence/experiments/shorten.rb", &[], &export.to_string());
     let short: Value = serde_json::from_str(&short).unwrap();
     let kept = short["results"]["trials"][0]["samples"].as_array().unwrap();
     assert!(kept.len() < 25, "{} samples", kept.len());

@@ -1,4 +1,4 @@
-//! What other engines get: jobs that Kubernetes accepts, and the workflow of docs/fleet.md.
+//! What other engines get: jobs that Kubernetes accepts, and the workflow of docs/how-to/fleet.md.
 
 use crate::fleet_run::{FAKE, TestFleet};
 use crate::needs::KUBERNETES_SCHEMAS;
@@ -42,9 +42,9 @@ fn the_oldest_and_the_newest_kubernetes_accept_the_jobs_and_refuse_a_misspelt_on
     }
 }
 
-/// The workflow of GitHub Actions in docs/fleet.md, the last block of YAML there.
+/// The workflow of GitHub Actions in docs/how-to/fleet.md, the last block of YAML there.
 fn workflow() -> Value {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/fleet.md");
     let script = r"puts YAML.load(File.read(ARGV[0])[/.*^```yaml\n(.*?)^```/m, 1]).to_json";
     let mut ruby = Command::new("ruby");
     let parsed = ruby.args(["-ryaml", "-rjson", "-e", script]).arg(page).output().unwrap();

@@ -16,7 +16,7 @@ const DIFFERENT: &str = "71e6:1e5,60e6:1e5,65e6:1e5";
 /// The blocks that it looks at.
 const FIRST_LOOK: u32 = 9;
 
-/// Gives the claim of docs/fleet.md a folder of this machine, which every node sees.
+/// Gives the claim of docs/how-to/fleet.md a folder of this machine, which every node sees.
 fn volume(folder: &Path) -> String {
     let path = serde_json::json!(folder);
     format!(
@@ -32,9 +32,9 @@ spec:
     )
 }
 
-/// The section of docs/fleet.md.
+/// The section of docs/how-to/fleet.md.
 fn section() -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/fleet.md");
     let page = fs::read_to_string(page).unwrap();
     let start = page.find("## Kubernetes, from zero to a verdict").unwrap();
     let section = page[start..].split("\n## ").next().unwrap();

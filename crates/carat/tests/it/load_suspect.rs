@@ -111,7 +111,7 @@ fn every_flag_is_explained_and_provoked() {
         include_str!("../../../carat-load/src/http/report.rs"),
         include_str!("../../../carat-load/src/cable/report.rs"),
     ];
-    let page = include_str!("../../../../docs/load.md");
+    let page = include_str!("../../../../docs/reference/load.md");
     let tests = [
         include_str!("load_cable.rs"),
         include_str!("load_http.rs"),
@@ -126,7 +126,10 @@ fn every_flag_is_explained_and_provoked() {
     let codes: Vec<&str> = sources.iter().flat_map(|source| codes(source)).collect();
     assert!(codes.len() > 20, "{codes:?}");
     for code in codes {
-        assert!(page.contains(&format!("`{code}`")), "`{code}` is not explained in docs/load.md");
+        assert!(
+            page.contains(&format!("`{code}`")),
+            "`{code}` is not explained in docs/reference/load.md"
+        );
         let quoted = format!("\"{code}\"");
         assert!(tests.iter().any(|test| test.contains(&quoted)), "nothing provokes `{code}`");
     }

@@ -50,7 +50,7 @@ fn shortened(folder: &Folder, file: &str) -> String {
     let shared = folder.run(&["report", file, "--json", "--share"]).assert_code(0).out.clone();
     folder.write("shared.json", &shared);
     let input = fs::File::open(folder.path("shared.json")).unwrap();
-    let script = repository("docs/experiments/shorten.rb");
+    let script = repository("docs/evidence/experiments/shorten.rb");
     let ran = Command::new("ruby").arg(script).stdin(input).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
@@ -114,7 +114,7 @@ fn shortened_results_that_are_restored_and_shortened_again_stay_the_same() {
     );
     for kept in ["experiments/1-cable.json", "experiments/5-copy-on-write.json"] {
         let copy = folder.path("kept.json");
-        fs::copy(repository("docs").join(kept), copy).unwrap();
+        fs::copy(repository("docs/evidence").join(kept), copy).unwrap();
         let once = shortened(&folder, "kept.json");
         folder.write("kept.json", &once);
         assert_eq!(shortened(&folder, "kept.json"), once, "{kept}");
@@ -150,12 +150,17 @@ fn program(folder: &Folder, name: &str, text: &str) {
 
 /// A checkout with the real `bin/reproduce`, one experiment, and a carat that starts no server.
 fn checkout(folder: &Folder) {
-    for path in ["bin", "docs/experiments", "workloads/replicator", "target/release", "path"] {
+    for path in
+        ["bin", "docs/evidence/experiments", "workloads/replicator", "target/release", "path"]
+    {
         fs::create_dir_all(folder.path(path)).unwrap();
     }
-    for name in
-        ["bin/reproduce", "bin/durations", "bin/durations.tsv", "docs/experiments/shorten.rb"]
-    {
+    for name in [
+        "bin/reproduce",
+        "bin/durations",
+        "bin/durations.tsv",
+        "docs/evidence/experiments/shorten.rb",
+    ] {
         fs::copy(repository(name), folder.path(name)).unwrap();
     }
     program(folder, "bin/setup", "#!/bin/sh\n");
@@ -188,7 +193,7 @@ fn bin_reproduce_continues_kept_results_of_the_same_plan_and_says_where_it_start
     let folder = Folder::new("reproduce");
     two_sittings(&folder);
     checkout(&folder);
-    let kept = "docs/experiments/3-arenas.json";
+    let kept = "docs/evidence/experiments/3-arenas.json";
     let forget = || {
         fs::remove_dir_all(folder.path("results")).unwrap();
         fs::copy(folder.path("first.json"), folder.path(kept)).unwrap();
@@ -203,7 +208,7 @@ fn bin_reproduce_continues_kept_results_of_the_same_plan_and_says_where_it_start
 
     fs::copy(folder.path("first.json"), folder.path(kept)).unwrap();
     let ran = reproduce(&folder, &["--keep"]);
-    ran.assert_code(0).assert_says("restored from docs/experiments/3-arenas.json");
+    ran.assert_code(0).assert_says("restored from docs/evidence/experiments/3-arenas.json");
     ran.assert_says("3 of 7 blocks left");
     assert!(restored(&export(&folder, results)));
     let renewed: Value =

@@ -135,7 +135,7 @@ fn keys(table: &str) -> Vec<String> {
 
 #[test]
 fn the_experiment_page_names_every_key() {
-    let page = fs::read_to_string(root().join("docs/experiment.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/reference/experiment.md")).unwrap();
     let tables = [
         "[server]",
         "[run]",
@@ -154,7 +154,7 @@ fn the_experiment_page_names_every_key() {
         for key in keys {
             assert!(
                 page.contains(&format!("`{key}`")),
-                "{table} {key} is not in docs/experiment.md"
+                "{table} {key} is not in docs/reference/experiment.md"
             );
         }
     }

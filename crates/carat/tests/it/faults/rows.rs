@@ -1,4 +1,4 @@
-//! The table of docs/reliability.md: every fault, what must hold, and its tests.
+//! The table of docs/evidence/reliability.md: every fault, what must hold, and its tests.
 
 /// How a fault is tested.
 pub(crate) enum Answer {
@@ -614,7 +614,7 @@ pub(crate) const ROWS: &[Row] = &[
         "other load on the machine, thermal throttling, swap",
         "recorded per trial, never a reason to drop a trial",
         Reason(
-            "a test would disturb everything else on the machine; randomised blocks handle it (docs/method.md)",
+            "a test would disturb everything else on the machine; randomised blocks handle it (docs/explanation/method.md)",
         ),
     ),
     row(

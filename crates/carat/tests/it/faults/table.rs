@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn page() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/reliability.md")
 }
 
 /// The tests of this binary, by name.
