@@ -167,6 +167,12 @@ mod tests {
     fn command(text: &str) -> Option<String> {
         let text = text.trim().trim_start_matches("$ ");
         let text = text.strip_prefix("sudo ").unwrap_or(text);
+        // The program in a container, or after `--` of another command.
+        let inner = [" -- carat ", " exec carat ", "/carat "].iter().find_map(|mark| {
+            let (_, rest) = text.split_once(mark)?;
+            Some(format!("carat {rest}"))
+        });
+        let text = inner.as_deref().unwrap_or(text);
         let first = text.strip_prefix("carat ")?.split_whitespace().next()?;
         (!first.ends_with(':')).then(|| text.to_owned())
     }
@@ -240,8 +246,9 @@ mod tests {
     #[test]
     fn every_command_in_the_documents_and_in_help_is_one_that_carat_accepts() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut pages = vec![root.join("README.md"), root.join("CHANGELOG.md")];
-        ["docs", "workloads", "bench"]
+        let own = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+        let mut pages: Vec<PathBuf> = own.iter().map(|name| root.join(name)).collect();
+        ["docs", "workloads", "bench", "packaging"]
             .iter()
             .for_each(|name| add_pages(&root.join(name), &mut pages));
         let mut examples = in_help(&Arguments::command());
@@ -274,5 +281,8 @@ mod tests {
         let found = in_markdown("x.md", text);
         let found: Vec<_> = found.iter().map(|one| (one.text.as_str(), one.whole)).collect();
         assert_eq!(found, [("carat diff a b", false), ("carat man", true)]);
+        let text = "```console\n$ docker run -v \"$C:/carat\" ruby /carat ps\n$ docker cp carat app:/carat\n```\n";
+        let found = in_markdown("x.md", text);
+        assert_eq!(found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), ["carat ps"]);
     }
 }

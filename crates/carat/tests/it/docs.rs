@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn path(page: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)
@@ -42,6 +43,11 @@ fn the_table_of_metrics_is_the_registry() {
 }
 
 #[test]
+fn the_table_of_commands_is_that_of_the_help() {
+    check_part("reference/commands.md", "commands", &commands_table());
+}
+
+#[test]
 fn the_tables_of_ruby_versions_are_those_of_the_code() {
     check_part("explanation/memory.md", "Ruby versions", &ruby_versions());
 }
@@ -63,6 +69,37 @@ fn metrics_table() -> String {
             Unit::Count => "count",
         };
         table += &format!("| `{}` | {unit} | {} |\n", metric.id, metric.what);
+    }
+    table
+}
+
+/// Name and purpose of the commands of a help text, whose lines may be wrapped.
+fn commands_of(arguments: &[&str]) -> Vec<(String, String)> {
+    let help = Command::new(env!("CARGO_BIN_EXE_carat")).args(arguments).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let Some((_, rest)) = help.split_once("\nCommands:\n") else { return Vec::new() };
+    let mut found: Vec<(String, String)> = Vec::new();
+    for line in rest.lines().take_while(|line| !line.is_empty()) {
+        match (line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')), found.last_mut()) {
+            (Some(rest), _) => {
+                let (name, what) = rest.split_once(' ').unwrap();
+                found.push((name.into(), what.trim().into()));
+            }
+            (None, Some((_, what))) => *what += &format!(" {}", line.trim()),
+            (None, None) => {}
+        }
+    }
+    found.retain(|(name, _)| name != "help");
+    found
+}
+
+fn commands_table() -> String {
+    let mut table = String::from("| command | does |\n|---|---|\n");
+    for (name, what) in commands_of(&["--help"]) {
+        table += &format!("| `carat {name}` | {what} |\n");
+        for (part, what) in commands_of(&[&name, "--help"]) {
+            table += &format!("| `carat {name} {part}` | {what} |\n");
+        }
     }
     table
 }

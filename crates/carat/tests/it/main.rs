@@ -16,6 +16,7 @@ mod demo;
 mod dockerfiles;
 mod docs;
 mod docs_figures;
+mod docs_howto;
 mod exec;
 mod exec_environment;
 mod exec_verify;
