@@ -45,13 +45,72 @@ pub fn write_file(path: &Path, bytes: &[u8], named_by: NamedBy) -> io::Result<()
     if named_by == NamedBy::User && present.is_some_and(is_pipe_or_device) {
         return match present.is_some_and(|found| is_trusted(found.st_uid)) {
             true => write_into(&folder, &name, bytes),
-            false => Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "it is a pipe or a device of another user",
-            )),
+            false => Err(not_trusted()),
         };
     }
     replace(&folder, &name, present, bytes)
+}
+
+/// A file that is written piece by piece under another name and gets its own name at the end, whole. Only its user may read it.
+/// Until then, and where it is dropped, there is no such file.
+#[derive(Debug)]
+pub struct WholeFile {
+    file: File,
+    /// The folder, the name meanwhile, and the name at the end; `None` for a pipe or a device.
+    place: Option<(OwnedFd, OsString, OsString)>,
+}
+
+impl WholeFile {
+    /// Begins a file of a name that the user gave. As in [`write_file`], a link of that name is replaced, a pipe or a device is
+    /// written to, and `/dev/stdout` and `/dev/fd/N` are carat's own descriptors.
+    ///
+    /// # Errors
+    /// Where the folder cannot be opened or written to.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        if let Some(number) = descriptor(path) {
+            return Ok(Self { file: own_file(number)?, place: None });
+        }
+        let (folder, name) = open_parent(path)?;
+        let present = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        if present.is_some_and(is_pipe_or_device) {
+            return match present.is_some_and(|found| is_trusted(found.st_uid)) {
+                true => Ok(Self { file: open_device(&folder, &name)?, place: None }),
+                false => Err(not_trusted()),
+            };
+        }
+        let partial = partial_name(&name);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = File::from(openat(&folder, &partial, flags, Mode::from_raw_mode(0o600))?);
+        Ok(Self { file, place: Some((folder, partial, name)) })
+    }
+
+    /// Another handle of the same open file, for who writes it.
+    ///
+    /// # Errors
+    /// Where the process may not have more open files.
+    pub fn writer(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// Where it cannot be renamed.
+    pub fn finish(mut self) -> io::Result<()> {
+        if let Some((folder, partial, name)) = &self.place {
+            rustix::fs::renameat(folder, partial, folder, name)?;
+        }
+        self.place = None;
+        Ok(())
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if let Some((folder, partial, _)) = &self.place {
+            let _ = rustix::fs::unlinkat(folder, partial, AtFlags::empty());
+        }
+    }
 }
 
 /// Creates a new file for appending.
@@ -138,10 +197,18 @@ fn descriptor(path: &Path) -> Option<i32> {
     }
 }
 
+fn not_trusted() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "it is a pipe or a device of another user")
+}
+
 fn write_to_descriptor(number: i32, bytes: &[u8]) -> io::Result<()> {
+    own_file(number)?.write_all(bytes)
+}
+
+fn own_file(number: i32) -> io::Result<File> {
     // SAFETY: the descriptor is only duplicated, and the kernel refuses one that is not open.
     let copy = rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 0)?;
-    File::from(copy).write_all(bytes)
+    Ok(File::from(copy))
 }
 
 /// The user whose rights count here.
@@ -160,17 +227,24 @@ fn is_pipe_or_device(found: Stat) -> bool {
 }
 
 fn write_into(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+    open_device(folder, name)?.write_all(bytes)
+}
+
+fn open_device(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-    File::from(openat(folder, name, flags, Mode::empty())?).write_all(bytes)
+    Ok(File::from(openat(folder, name, flags, Mode::empty())?))
+}
+
+/// A name that no file of the user has; what a killed carat has left is not removed either.
+fn partial_name(name: &OsStr) -> OsString {
+    let ending = format!(".{:016x}{PARTIAL}", rand::random::<u64>());
+    let kept = name.as_bytes().len().min(NAME_BYTES - ending.len());
+    OsString::from_vec([&name.as_bytes()[..kept], ending.as_bytes()].concat())
 }
 
 /// Writes a new file beside the old one and renames it.
 fn replace(folder: &OwnedFd, name: &OsStr, old: Option<Stat>, bytes: &[u8]) -> io::Result<()> {
-    // A name that no file of the user has; what a killed carat has left is not removed either.
-    let ending = format!(".{:016x}{PARTIAL}", rand::random::<u64>());
-    let kept = name.as_bytes().len().min(NAME_BYTES - ending.len());
-    let partial = [&name.as_bytes()[..kept], ending.as_bytes()].concat();
-    let partial = OsString::from_vec(partial);
+    let partial = partial_name(name);
     let remove = || rustix::fs::unlinkat(folder, &partial, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = File::from(openat(folder, &partial, flags, Mode::from_raw_mode(0o666))?);
@@ -265,6 +339,7 @@ fn parts(path: &Path) -> VecDeque<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use std::fs;
     use std::io::Read;
     use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -275,6 +350,27 @@ mod tests {
 
     fn names(folder: &Path) -> usize {
         fs::read_dir(folder).unwrap().count()
+    }
+
+    #[test]
+    fn a_file_in_pieces_appears_whole_and_closed_to_others_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let file = WholeFile::create(&path).unwrap();
+        file.writer().unwrap().write_all(b"one\n").unwrap();
+        assert!(!path.exists() && names(folder.path()) == 1);
+        drop(file);
+        assert_eq!(names(folder.path()), 0);
+        symlink(folder.path().join("elsewhere"), &path).unwrap();
+        let file = WholeFile::create(&path).unwrap();
+        file.writer().unwrap().write_all(b"one\n").unwrap();
+        file.writer().unwrap().write_all(b"two\n").unwrap();
+        file.finish().unwrap();
+        let found = path.symlink_metadata().unwrap();
+        assert!(found.is_file() && names(folder.path()) == 1);
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
+        assert!(WholeFile::create(&folder.path().join("none/a")).is_err());
     }
 
     #[test]

@@ -202,16 +202,7 @@ impl Census {
 pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     let started = Instant::now();
     let cpu = cpu_time();
-    let need = census_need(&options.proc, &[process]);
-    options.memory.ask(need).map_err(Refused::NoMemory)?;
-    let mut live = open(process, options)?;
-    if live.shares_pages() {
-        canary::test(&options.proc)?;
-    }
-    let anchors = RubyAnchors::find(&live).ok_or_else(|| no_ruby(&live, options))?;
-    if anchors.version < V2_7 {
-        return Err(Refused::Version(anchors.version_text));
-    }
+    let (mut live, anchors) = open(process, options)?;
     let extent = live.extent();
     let serving = serving_malloc(&live);
     let ruby = anchors.version_text.clone();
@@ -226,7 +217,7 @@ pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
             parts(&mut live, &anchors, &options, &mut census);
         }
     }
-    ended(&live, &anchors)?;
+    unless_ended(&live, &anchors)?;
     census.cost = LookCost {
         read_bytes: live.read_bytes(),
         present_bytes: extent.present,
@@ -238,7 +229,25 @@ pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     Ok(census)
 }
 
-fn open(process: u32, options: &LookOptions) -> Result<LiveMemory, Refused> {
+/// Opens a process with a Ruby that can be read.
+pub(crate) fn open(
+    process: u32,
+    options: &LookOptions,
+) -> Result<(LiveMemory, RubyAnchors), Refused> {
+    let need = census_need(&options.proc, &[process]);
+    options.memory.ask(need).map_err(Refused::NoMemory)?;
+    let live = open_memory(process, options)?;
+    if live.shares_pages() {
+        canary::test(&options.proc)?;
+    }
+    let anchors = RubyAnchors::find(&live).ok_or_else(|| no_ruby(&live, options))?;
+    match anchors.version < V2_7 {
+        true => Err(Refused::Version(anchors.version_text)),
+        false => Ok((live, anchors)),
+    }
+}
+
+fn open_memory(process: u32, options: &LookOptions) -> Result<LiveMemory, Refused> {
     let opened = LiveMemory::open(&options.proc, process, options.pacing());
     opened.map_err(|error| refusal(&options.proc, process, error))
 }
@@ -254,11 +263,12 @@ fn no_ruby(live: &LiveMemory, options: &LookOptions) -> Refused {
     if let Some(stopped) = live.stopped() {
         return Refused::Stopped(stopped);
     }
-    open(live.process(), options).map_or_else(|error| error, |_| Refused::NotRuby(live.process()))
+    open_memory(live.process(), options)
+        .map_or_else(|error| error, |_| Refused::NotRuby(live.process()))
 }
 
 /// Fails if the process ended, or runs another program: what could not be read would count as free.
-fn ended(live: &LiveMemory, anchors: &RubyAnchors) -> Result<(), Refused> {
+pub(crate) fn unless_ended(live: &LiveMemory, anchors: &RubyAnchors) -> Result<(), Refused> {
     let address = anchors.symbol("ruby_version").unwrap_or(0);
     if live.still_there(address) { Ok(()) } else { Err(Refused::Ended(live.process())) }
 }
@@ -530,6 +540,20 @@ fn keep_chunks(
     let kept = complete(memory, kept)?;
     census.malloc = Some(observed(kept.census, options, census.process));
     Ok(kept.chunks)
+}
+
+/// The table of chunks of a process of which nothing else is counted.
+pub(crate) fn table_of_chunks(
+    memory: &mut dyn Memory,
+    heap: &Heap,
+    (options, process): (&LookOptions, u32),
+) -> Result<ChunkTable, String> {
+    let is_heap_page = |address| heap.page_at(address).is_some();
+    let counted = read_malloc(memory, &is_heap_page, false);
+    let counted = complete(memory, counted)?.census;
+    let slots = heap.pages().iter().map(|page| page.slots).sum();
+    let mut census = Census { process, ..Census::default() };
+    keep_chunks(memory, heap, options, (&mut census, ChunkLoad::of(&counted, slots)))
 }
 
 /// Adds what the memory of the process does not tell: when it was read, and whether a thread of jemalloc's runs in it.

@@ -16,5 +16,5 @@ pub use data::{
 };
 pub use kinds::{SlotHead, SlotType, imemo_kind};
 pub use layout::{HeapPage, PageLayout};
-pub(crate) use names::string;
+pub(crate) use names::{string, string_bytes};
 pub use pages::{Bitmap, Heap, HeapUnknown};

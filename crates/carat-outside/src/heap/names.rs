@@ -251,6 +251,15 @@ fn entries(memory: &dyn Memory, table: u64) -> Vec<(u64, u64)> {
 
 /// The text of a String object; `None` if it is none, is longer than a name, or is not UTF-8.
 pub(crate) fn string(memory: &dyn Memory, heap: &Heap, value: u64) -> Option<String> {
+    let (start, length) = string_bytes(memory, heap, value)?;
+    if length == 0 || length > NAME_LIMIT {
+        return None;
+    }
+    String::from_utf8(memory.copy(start, length)?).ok()
+}
+
+/// The address and the number of the bytes of a String object; `None` if it is none.
+pub(crate) fn string_bytes(memory: &dyn Memory, heap: &Heap, value: u64) -> Option<(u64, u64)> {
     heap.slot_of(value)?;
     let flags = memory.word(value)?;
     if flags & 31 != u64::from(SlotType::STRING.0) {
@@ -263,10 +272,7 @@ pub(crate) fn string(memory: &dyn Memory, heap: &Heap, value: u64) -> Option<Str
     } else {
         (memory.word_at(value, 16)?, value.checked_add(24)?)
     };
-    if length == 0 || length > NAME_LIMIT {
-        return None;
-    }
-    String::from_utf8(memory.copy(start, length)?).ok()
+    Some((start, length))
 }
 
 /// The text of a frozen string that can be a class's path.

@@ -161,11 +161,22 @@ impl<'a> ReachMarker<'a> {
         for page in self.graph.words.heap.pages() {
             for slot in (0..page.slots).map(|number| page.slot(number)) {
                 if !self.is_marked(slot) {
-                    self.slot(slot, page.slot_bytes);
-                    self.drain();
+                    self.garbage_slot(slot, page.slot_bytes);
                 }
             }
         }
+    }
+
+    /// Marks the chunks of an object that the roots do not reach, and records its references.
+    fn garbage_slot(&mut self, slot: u64, bytes: u64) {
+        let number = self.slot_number(slot);
+        if let (Some(number), Some(record)) = (number, &mut self.record) {
+            record.begin(number as u32);
+        }
+        self.slot(slot, bytes);
+        self.drain_values();
+        self.end_node();
+        self.drain();
     }
 
     /// Whether the roots reach the object of a slot.
@@ -233,13 +244,11 @@ impl<'a> ReachMarker<'a> {
         if self.graph.words.memory.word(word).is_none_or(|flags| flags & 31 == 0) {
             return false;
         }
-        if self.mark == ChunkMark::Live {
-            if let Some(record) = &mut self.record {
-                record.add(number as u32);
-            }
-            if self.slots.insert(number) {
-                self.waiting_slots.insert(number);
-            }
+        if let Some(record) = &mut self.record {
+            record.add(number as u32);
+        }
+        if self.mark == ChunkMark::Live && self.slots.insert(number) {
+            self.waiting_slots.insert(number);
         }
         true
     }

@@ -71,7 +71,16 @@ pub fn reach<'a>(
     (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
 ) -> Result<Reach<'a>, ReachUnknown> {
     let marker = marker(memory, heap, chunks, (anchors, threads))?;
-    Ok(mark(marker, memory, anchors)?.0)
+    Ok(mark(marker, memory, anchors, Recorded::Reached)?.0)
+}
+
+/// Whose references are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// Those of what the roots reach.
+    Reached,
+    /// Those of garbage too.
+    All,
 }
 
 /// The same, and every reference on the way; `None` if there are too many. Roots are told apart where one of the boundaries lies
@@ -81,14 +90,14 @@ pub(crate) fn reach_recorded<'a>(
     heap: &'a Heap,
     chunks: &'a ChunkTable,
     (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
-    boundaries: Vec<u64>,
+    (boundaries, recorded): (Vec<u64>, Recorded),
 ) -> Result<(Reach<'a>, Option<ReferenceGraph>), ReachUnknown> {
     let marker = marker(memory, heap, chunks, (anchors, threads))?;
     // Every thread refers to the VM, which refers to everything that is global.
     let vm = anchors.value(memory, "ruby_current_vm_ptr").and_then(|vm| chunks.find(vm));
     let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
     let record = ReferenceRecord::new(slots as usize, chunks.len(), boundaries).only_from_roots(vm);
-    let (reach, record) = mark(marker.recording(record), memory, anchors)?;
+    let (reach, record) = mark(marker.recording(record), memory, anchors, recorded)?;
     Ok((reach, record.and_then(ReferenceRecord::finish)))
 }
 
@@ -112,9 +121,10 @@ fn mark<'a>(
     mut marker: ReachMarker<'a>,
     memory: &dyn Memory,
     anchors: &RubyAnchors,
+    recorded: Recorded,
 ) -> Result<(Reach<'a>, Option<ReferenceRecord>), ReachUnknown> {
     marker.roots();
-    let record = marker.take_record();
+    let reached = (recorded == Recorded::Reached).then(|| marker.take_record()).flatten();
     for class in ALWAYS_REACHED {
         let reached = anchors.value(memory, class).is_some_and(|class| marker.is_marked(class));
         if !reached {
@@ -122,6 +132,7 @@ fn mark<'a>(
         }
     }
     marker.garbage();
+    let record = reached.or_else(|| marker.take_record());
     Ok((Reach { marker }, record))
 }
 

@@ -8,6 +8,7 @@ mod code;
 mod data;
 mod describe;
 mod dominators;
+pub mod dump;
 mod holders;
 mod libraries;
 mod links;

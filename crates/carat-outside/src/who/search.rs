@@ -18,7 +18,7 @@ use crate::need::{MemoryNeed, NeedPart};
 use crate::owners::ThreadPlace;
 use crate::reach::record::ReferenceGraph;
 use crate::reach::symbols::Symbols;
-use crate::reach::{ReachUnknown, reach_recorded};
+use crate::reach::{ReachUnknown, Recorded, reach_recorded};
 use carat_ruby::version::SHAPES;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -169,32 +169,47 @@ fn draft(
     sources: &WhoSources<'_>,
     request: &WhoRequest,
 ) -> Result<WhoDraft, WhoUnknown> {
+    with_names(memory, sources, Recorded::Reached, &mut |names, object| {
+        let ways = Ways::find(&names.nodes, &names.nodes, object);
+        let dominators = Dominators::find(&names.nodes);
+        let retained = Retained::sum(&names.nodes, &dominators);
+        let (dominators, retained) = (&dominators, &retained);
+        let found = WhoFinder { names, ways: &ways, dominators, retained };
+        let sums = names.nodes.reach.census();
+        let census = WhoCensus {
+            reached_objects: sums.reached_objects,
+            garbage_objects: sums.unreached_objects,
+            unnamed: unnamed(names),
+            ..WhoCensus::default()
+        };
+        let classes = found.classes(request)?;
+        let holders = match request.class {
+            Some(_) => Vec::new(),
+            None => found.holders(),
+        };
+        Ok(WhoDraft { census, classes, holders })
+    })
+}
+
+/// What is done with the names and the class `Object`.
+type NamesUse<'a, T> = dyn FnMut(&Names<'_>, Option<u32>) -> Result<T, WhoUnknown> + 'a;
+
+/// Follows the references of a process, learns where names are, and hands both on.
+pub(super) fn with_names<T>(
+    memory: &dyn Memory,
+    sources: &WhoSources<'_>,
+    recorded: Recorded,
+    then: &mut NamesUse<'_, T>,
+) -> Result<T, WhoUnknown> {
     let WhoSources { heap, chunks, anchors, threads, open } = *sources;
     let classes = ClassNames::learn(memory, heap, anchors)?;
     let libraries = Libraries::read(memory, open);
-    let boundaries = libraries.boundaries();
-    let (reach, graph) = reach_recorded(memory, heap, chunks, (anchors, threads), boundaries)?;
+    let roots = (libraries.boundaries(), recorded);
+    let (reach, graph) = reach_recorded(memory, heap, chunks, (anchors, threads), roots)?;
     let nodes = Nodes::new(&reach, graph.ok_or(WhoUnknown::TooMany)?, libraries);
     let object = anchors.value(memory, "rb_cObject").and_then(|object| reach.slot_number(object));
-    let ways = Ways::find(&nodes, &nodes, object);
-    let dominators = Dominators::find(&nodes);
-    let retained = Retained::sum(&nodes, &dominators);
     let names = learn_names(nodes, classes, (object, threads));
-    let found =
-        WhoFinder { names: &names, ways: &ways, dominators: &dominators, retained: &retained };
-    let sums = reach.census();
-    let census = WhoCensus {
-        reached_objects: sums.reached_objects,
-        garbage_objects: sums.unreached_objects,
-        unnamed: unnamed(&names),
-        ..WhoCensus::default()
-    };
-    let classes = found.classes(request)?;
-    let holders = match request.class {
-        Some(_) => Vec::new(),
-        None => found.holders(),
-    };
-    Ok(WhoDraft { census, classes, holders })
+    then(&names, object)
 }
 
 /// Learns where names are.
@@ -225,7 +240,7 @@ fn learn_names<'a>(
 }
 
 /// What has numbers in place of names.
-fn unnamed(names: &Names<'_>) -> Vec<String> {
+pub(super) fn unnamed(names: &Names<'_>) -> Vec<String> {
     let (places, locals) = names.code.knows();
     let version = names.nodes.words().heap.version();
     let variables = !SHAPES.contains(version) || names.nodes.words().shapes.is_some();

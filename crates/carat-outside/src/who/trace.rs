@@ -199,7 +199,7 @@ impl Names<'_> {
     }
 
     /// Where a way begins.
-    fn root(
+    pub(super) fn root(
         &self,
         root: u32,
         between: &[u32],

@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, demo, diff, exec, exit, explain, fleet, init, install, load, log, merge, output,
-    plan, ps, record, report, salvage, shell, stats, tune, workload,
+    Exit, compare, demo, diff, exec, exit, explain, fleet, heap_dump, init, install, load, log,
+    merge, output, plan, ps, record, report, salvage, shell, stats, tune, workload,
 };
 use crate::target::{exec_helper_main, reaper_main};
 use carat_load::worker_main;
@@ -32,6 +32,8 @@ enum Command {
     Ps(ps::PsArgs),
     /// Show where every megabyte of a running server is
     Explain(explain::ExplainArgs),
+    /// Write the heap of a running Ruby as `ObjectSpace.dump_all` would, without stopping it
+    HeapDump(heap_dump::HeapDumpArgs),
     /// Show what changed between two readings of `explain --json`
     Diff(diff::DiffArgs),
     /// Record the memory of a server over time and say whether it grows
@@ -99,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::HeapDump(args) => heap_dump::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),

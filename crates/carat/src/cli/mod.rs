@@ -10,6 +10,7 @@ mod exec;
 mod exit;
 mod explain;
 mod fleet;
+mod heap_dump;
 mod init;
 mod install;
 mod load;
