@@ -160,7 +160,9 @@ fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
         open: &|_| None,
     };
     for class in [None, Some("Post".to_owned())] {
-        let Ok(who) = find_who(memory, &sources, &WhoRequest { class }) else { continue };
+        let Ok(who) = find_who(memory, &sources, &WhoRequest { class, kept: true }) else {
+            continue;
+        };
         let bytes = reading.chunks.iter().map(|chunk| chunk.size).sum::<u64>() + (16 << 20);
         assert!(who.holders.len() <= 5 && who.classes.len() <= 3);
         for holder in &who.holders {

@@ -21,6 +21,7 @@ mod facts;
 mod figures;
 mod forecast_text;
 mod histogram;
+mod holders_text;
 mod host_text;
 mod interval_bar;
 mod jemalloc_text;
@@ -73,6 +74,7 @@ pub use exports::{
 };
 pub use figures::{FIGURES_SCHEMA, figures};
 pub use forecast_text::forecast_text;
+pub use holders_text::holder_growth_text;
 pub use host_text::{HostColumn, host_lines, host_text, tree_text};
 pub use ledger_text::{ledger_text, parts_text};
 pub use markdown::{MARKER, markdown};

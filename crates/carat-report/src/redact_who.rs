@@ -1,7 +1,7 @@
 //! Who keeps what for an audience: a shared report has no names of variables, keys, files and threads.
 
 use crate::redact_rules::RedactionRules;
-use carat_outside::who::{CodePlace, Holder, KeeperKind, Way, WayLink, WayRoot, WhoCensus};
+use carat_outside::who::{CodePlace, Holder, KeeperKind, KeptBy, Way, WayLink, WayRoot, WhoCensus};
 
 /// Edits the names of classes and of libraries.
 pub(crate) trait NameEditor {
@@ -21,6 +21,17 @@ pub(crate) fn edit_who(editor: &mut dyn NameEditor, who: &mut WhoCensus) {
         class.holder.iter_mut().for_each(|holder| edit_way(editor, &mut holder.way));
     }
     who.holders.iter_mut().for_each(|holder| edit_way(editor, &mut holder.way));
+    for node in who.kept.iter_mut().flat_map(|kept| &mut kept.nodes) {
+        match &mut node.by {
+            KeptBy::Step(step) => {
+                edit_link(editor, &mut step.link);
+                edit_holder(editor, &mut step.of);
+            }
+            KeptBy::Itself(holder) => edit_holder(editor, holder),
+            KeptBy::Root(root) => edit_root(editor, root),
+        }
+        node.classes.iter_mut().for_each(|class| editor.edit_class(&mut class.name));
+    }
     who.unnamed.iter_mut().for_each(|reason| editor.rules().edit_line(reason));
 }
 

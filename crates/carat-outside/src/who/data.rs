@@ -15,6 +15,9 @@ pub struct WhoCensus {
     pub holders: Vec<SoleHolder>,
     /// Ways and holders that no longer held when they were read again, and so are left out.
     pub left_out: u64,
+    /// Everything that is kept, by what keeps it; `None` if it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptTree>,
     /// What has numbers in place of names, and why.
     pub unnamed: Vec<String>,
     /// Bytes of our own memory for it, at most.
@@ -217,11 +220,111 @@ pub enum WayRoot {
     },
     /// The stack of a thread.
     Stack {
-        /// Its number.
+        /// Its number; 0 for any of this name.
         thread: u32,
         /// Its name.
         name: String,
     },
     /// Anonymous memory of unknown use.
     OtherMemory,
+}
+
+/// Everything that is kept, by what keeps it. Every object is counted once, on the way that says most.
+///
+/// Two readings of a process, or of two processes of one program, can be compared: it has names and no addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptTree {
+    /// The largest parts of the tree; what is above another one comes before it.
+    pub nodes: Vec<KeptNode>,
+    /// All of it.
+    pub all: KeptAmount,
+    /// Number of smaller parts, which are only counted in what is above them.
+    pub left_out: u64,
+    /// Bytes that one of those has at most.
+    pub left_out_bytes: u64,
+}
+
+/// What is kept in one way: by a named holder, step by step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptNode {
+    /// The place in the list of what is above; `None` where a way begins.
+    pub above: Option<u32>,
+    /// By what it is kept.
+    pub by: KeptBy,
+    /// What is kept in this way, and all to which that leads.
+    pub all: KeptAmount,
+    /// What is kept in this way itself.
+    pub own: KeptAmount,
+    /// The commonest classes of the old objects among the latter.
+    pub classes: Vec<KeptClass>,
+}
+
+/// By what something is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptBy {
+    /// By an object.
+    Step(WayStep),
+    /// It needs no explanation.
+    Itself(Holder),
+    /// By a root.
+    Root(WayRoot),
+}
+
+impl Default for KeptBy {
+    fn default() -> Self {
+        Self::Step(WayStep::default())
+    }
+}
+
+/// How much is kept. Bytes are those in memory, of slots and of malloc's chunks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptAmount {
+    /// Objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Old objects: those that minor collections do not visit.
+    pub old_objects: u64,
+    /// Their bytes.
+    pub old_bytes: u64,
+}
+
+impl KeptAmount {
+    /// The sum of two.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            objects: self.objects.saturating_add(other.objects),
+            bytes: self.bytes.saturating_add(other.bytes),
+            old_objects: self.old_objects.saturating_add(other.old_objects),
+            old_bytes: self.old_bytes.saturating_add(other.old_bytes),
+        }
+    }
+}
+
+/// Old objects of one class.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptClass {
+    /// The class's name.
+    pub name: String,
+    /// Its old objects.
+    pub old_objects: u64,
+}
+
+impl KeptTree {
+    /// By what the objects of a node are kept, the nearest first.
+    pub fn path(&self, number: usize) -> Vec<&KeptBy> {
+        let mut path = Vec::new();
+        let mut at = self.nodes.get(number);
+        // What is above comes before, also in a file that somebody else made.
+        let mut before = number;
+        while let Some(one) = at {
+            path.push(&one.by);
+            let above = one.above.map(|above| above as usize).filter(|above| *above < before);
+            before = above.unwrap_or(0);
+            at = above.and_then(|above| self.nodes.get(above));
+        }
+        path
+    }
 }

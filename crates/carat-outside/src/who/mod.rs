@@ -10,6 +10,7 @@ mod describe;
 mod dominators;
 pub mod dump;
 mod holders;
+mod kept;
 mod libraries;
 mod links;
 mod nodes;
@@ -22,7 +23,7 @@ mod trace;
 mod ways;
 
 pub use data::{
-    ClassHolders, CodePlace, CountedWay, Holder, KeeperKind, SoleHolder, Way, WayLink, WayRoot,
-    WayStep, WhoCensus,
+    ClassHolders, CodePlace, CountedWay, Holder, KeeperKind, KeptAmount, KeptBy, KeptClass,
+    KeptNode, KeptTree, SoleHolder, Way, WayLink, WayRoot, WayStep, WhoCensus,
 };
 pub use search::{WhoRequest, WhoSources, find_who, who_need};

@@ -4,6 +4,7 @@ use super::code::CodeLayout;
 use super::data::{ClassHolders, CountedWay, SoleHolder, WayRoot, WhoCensus};
 use super::dominators::Dominators;
 use super::holders::{Retained, holder_of, largest};
+use super::kept::{DraftTree, KeptCount};
 use super::libraries::Libraries;
 use super::links::{Names, frame_bytes, main_object};
 use super::nodes::Nodes;
@@ -43,6 +44,8 @@ const RARE: u64 = 100;
 pub struct WhoRequest {
     /// Who keeps the objects of this class; `None` for the classes with most bytes of old objects.
     pub class: Option<String>,
+    /// Also count everything that is kept, by what keeps it.
+    pub kept: bool,
 }
 
 /// What is known of a process.
@@ -86,7 +89,7 @@ pub fn who_need(process: u32, slots: u64, chunks: u64) -> MemoryNeed {
     let searches = [
         Ways::bytes(nodes, references),
         Dominators::bytes(nodes, references),
-        nodes * 8 + Retained::bytes_needed(nodes) + nodes * 8,
+        nodes * 8 + Retained::bytes_needed(nodes) + nodes * 8 + KeptCount::bytes(slots),
     ];
     let most = searches.into_iter().max().unwrap_or(0);
     MemoryNeed { process, part: NeedPart::Graph, bytes: kept.saturating_add(most) }
@@ -113,6 +116,7 @@ struct WhoDraft {
     census: WhoCensus,
     classes: Vec<DraftClass>,
     holders: Vec<DraftHolder>,
+    kept: Option<DraftTree>,
 }
 
 /// Ways that differ only in numbers, with examples.
@@ -130,7 +134,7 @@ struct DraftHolder {
 
 impl WhoDraft {
     fn confirmed(self, memory: &mut dyn Memory) -> WhoCensus {
-        let Self { mut census, classes, holders } = self;
+        let Self { mut census, classes, holders, kept } = self;
         let mut left_out = 0;
         for (mut class, ways, holder) in classes {
             for way in ways {
@@ -150,6 +154,10 @@ impl WhoDraft {
         let holders = holders.into_iter();
         census.holders =
             holders.filter_map(|holder| holder.confirmed(memory, &mut left_out)).collect();
+        if let Some(kept) = kept {
+            let (tree, lost) = kept.confirmed(memory);
+            (census.kept, left_out) = (Some(tree), left_out + lost);
+        }
         census.left_out = left_out;
         census
     }
@@ -187,7 +195,8 @@ fn draft(
             Some(_) => Vec::new(),
             None => found.holders(),
         };
-        Ok(WhoDraft { census, classes, holders })
+        let kept = request.kept.then(|| KeptCount::new(names, &ways).tree(&found.class_ids()));
+        Ok(WhoDraft { census, classes, holders, kept })
     })
 }
 

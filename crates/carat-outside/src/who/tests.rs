@@ -56,7 +56,8 @@ fn find(memory: &mut dyn Memory, class: Option<&str>) -> WhoCensus {
     let reading = read_malloc(memory, &is_heap_page, true).unwrap();
     let (chunks, open) = (&reading.chunks, &|_: &MemoryRegion| None);
     let sources = WhoSources { heap: &heap, chunks, anchors: &anchors, threads: &[], open };
-    find_who(memory, &sources, &WhoRequest { class: class.map(str::to_owned) }).unwrap()
+    find_who(memory, &sources, &WhoRequest { class: class.map(str::to_owned), kept: false })
+        .unwrap()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Ways as one line of text.
 
-use super::data::{CodePlace, Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
+use super::data::{CodePlace, Holder, KeeperKind, KeptBy, Way, WayLink, WayRoot, WayStep};
 use std::fmt;
 
 /// A number with commas between thousands.
@@ -125,6 +125,7 @@ impl fmt::Display for WayRoot {
             Self::SymbolTable => f.write_str("Ruby's table of symbols"),
             Self::Finalizer => f.write_str("a finalizer"),
             Self::Frame { variable, code } => frame(f, variable.as_deref(), code.as_ref()),
+            Self::Stack { thread: 0, name } => write!(f, "the stack of a thread ({name})"),
             Self::Stack { thread, name } => write!(f, "the stack of thread {thread} ({name})"),
             Self::OtherMemory => f.write_str("other memory"),
         }
@@ -148,6 +149,16 @@ impl fmt::Display for Way {
             Some(root) => write!(f, " ← {root}"),
             None if is_known(end) => Ok(()),
             None => f.write_str(" ← …"),
+        }
+    }
+}
+
+impl fmt::Display for KeptBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(step) => write!(f, "{step}"),
+            Self::Itself(holder) => write!(f, "{holder}"),
+            Self::Root(root) => write!(f, "{root}"),
         }
     }
 }

@@ -147,7 +147,7 @@ impl Names<'_> {
     }
 
     /// Whether an object is the one that Ruby's virtual machine has of itself.
-    fn is_vm(&self, node: u32) -> bool {
+    pub(super) fn is_vm(&self, node: u32) -> bool {
         self.class_of(node).as_deref() == Some("RubyVM")
             && self.nodes.view(node).is_some_and(|view| view.kind() == SlotType::DATA)
     }
@@ -206,7 +206,6 @@ impl Names<'_> {
         object: u32,
         evidence: &mut Vec<Evidence>,
     ) -> Option<WayRoot> {
-        let (address, place) = self.nodes.root(root)?;
         let passage = self.passage_from_root(between, object);
         if let Some(passage) = &passage {
             self.rests_on(passage, evidence);
@@ -216,6 +215,12 @@ impl Names<'_> {
         } else if !between.is_empty() {
             return None;
         }
+        self.place_of_root(root)
+    }
+
+    /// What a root is by its place alone.
+    pub(super) fn place_of_root(&self, root: u32) -> Option<WayRoot> {
+        let (address, place) = self.nodes.root(root)?;
         Some(match place {
             RootPlace::Library => match self.nodes.libraries.at(address) {
                 Some((
@@ -237,7 +242,7 @@ impl Names<'_> {
     }
 
     /// The passage from the first node behind a root to an object.
-    fn passage_from_root(&self, between: &[u32], object: u32) -> Option<Passage> {
+    pub(super) fn passage_from_root(&self, between: &[u32], object: u32) -> Option<Passage> {
         let (first, rest) = between.split_first()?;
         let mut passage = self.passage(*first, rest, object)?;
         // The root's own reference is not among the spots, so that the first node is not between.
@@ -247,7 +252,7 @@ impl Names<'_> {
     }
 
     /// A root that has a better name than its place: a global variable, a finalizer, a local variable of code that runs.
-    fn named_root(&self, passage: &Passage) -> Option<WayRoot> {
+    pub(super) fn named_root(&self, passage: &Passage) -> Option<WayRoot> {
         let name =
             self.id_item(passage).and_then(|(serial, _)| self.symbols.as_ref()?.serial(serial));
         if let Some(name) = name.filter(|name| name.starts_with('$')) {

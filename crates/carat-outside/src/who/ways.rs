@@ -67,6 +67,11 @@ impl Ways {
         Self { parents: search.parents }
     }
 
+    /// Whether something leads to a node.
+    pub(super) fn is_reached(&self, node: u32) -> bool {
+        self.before(node).is_some()
+    }
+
     /// The node before a node.
     pub(super) fn before(&self, node: u32) -> Option<u32> {
         self.parents.get(node as usize).copied().filter(|before| *before != NONE)

@@ -2,14 +2,15 @@
 
 use crate::cli::{Exit, output};
 use crate::input::read_explained;
-use carat_analysis::census_difference;
-use carat_report::difference_text;
+use carat_analysis::{census_difference, holder_growth};
+use carat_report::{difference_text, holder_growth_text};
 use std::path::PathBuf;
 
 /// Arguments of `carat diff`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  carat explain 4312 --json > before.json\n  \
-    carat explain 4312 --json > after.json\n  carat diff before.json after.json")]
+    carat explain 4312 --json > after.json\n  carat diff before.json after.json\n\n\
+    With `carat explain 4312 --who --json` for both: also what keeps more objects alive than before, by name")]
 pub(crate) struct DiffArgs {
     /// What `carat explain PID --json` printed first
     before: PathBuf,
@@ -25,5 +26,11 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
     let after = read_explained(&args.after)?;
     let difference = census_difference(&before, &after);
     output::print_text(&difference_text(&difference, args.classes))?;
+    let mut rubies = before.rubies.iter().chain(&after.rubies);
+    if rubies.any(|census| census.who.is_some()) {
+        let grown = holder_growth(&before.rubies, &after.rubies);
+        let since = args.before.display().to_string();
+        output::print_text(&("\n".to_owned() + &holder_growth_text(&grown, &since)))?;
+    }
     Ok(Exit::Fine)
 }

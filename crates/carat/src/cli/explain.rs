@@ -2,11 +2,13 @@
 
 use crate::cli::{Exit, output};
 use crate::input::{
-    KnownServer, OutsideRequest, earlier_size, file_ledger, load, process_ledger,
+    KnownServer, OutsideRequest, earlier_size, file_ledger, load, process_ledger, read_explained,
     suggested_experiment,
 };
 use anyhow::{Context, bail};
-use carat_analysis::{Diagnosis, Earlier, Finding, diagnosis, findings};
+use carat_analysis::{
+    Diagnosis, Earlier, ExplainedTree, Finding, HolderGrowths, diagnosis, findings, holder_growth,
+};
 use carat_files::create_new;
 use carat_model::OutsideReading;
 use carat_model::{Ledger, Span};
@@ -15,8 +17,8 @@ use carat_outside::who::WhoRequest;
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
-    CensusTextOptions, census_text, diagnosis_text, ledger_html, ledger_text, next_text,
-    parts_text, unshared_text, who_text,
+    Audience, CensusTextOptions, census_text, diagnosis_text, holder_growth_text, ledger_html,
+    ledger_text, next_text, parts_text, prepare_outside, unshared_text, who_text,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -34,6 +36,7 @@ const SCHEMA: &str = "carat.explain/1";
     carat explain 4312 --owners        also who holds malloc's memory\n  \
     carat explain 4312 --who           who keeps most memory alive, by name\n  \
     carat explain 4312 --who Post      who keeps the objects of a class alive\n  \
+    carat explain 4312 --who --json > a.json; carat explain 4312 --who --since a.json   who keeps more than before\n  \
     carat explain 4312 --class Post    where the objects of a class lie\n  \
     carat explain 4312 --unshared      why the workers' memory is private\n  \
     carat explain 4312 -o ledger.html\n  \
@@ -89,6 +92,9 @@ struct LookArgs {
     /// Who keeps objects alive, by name: those of this class, or those with most memory. Requires a copy of the process's memory
     #[arg(long, value_name = "CLASS", num_args = 0..=1)]
     who: Option<Option<String>>,
+    /// What keeps more objects alive than in this output of `carat explain PID --who --json`, of this or another process
+    #[arg(long, value_name = "FILE", requires = "who")]
+    since: Option<PathBuf>,
     /// Also why the memory of forked processes is private, page by page
     #[arg(long, conflicts_with = "alone")]
     unshared: bool,
@@ -123,13 +129,14 @@ impl LookArgs {
         unknown.contains(&true) || (self.asks_a_process() && !reading.refused.is_empty())
     }
 
-    fn request(&self) -> OutsideRequest {
+    /// `kept`: whether what is kept is counted by what keeps it.
+    fn request(&self, kept: bool) -> OutsideRequest {
         let default = LookOptions::default();
         let look = LookOptions {
             class: self.class.clone(),
             owners: self.owners,
             reach: self.reach,
-            who: self.who.clone().map(|class| WhoRequest { class }),
+            who: self.who.clone().map(|class| WhoRequest { class, kept }),
             max_pause: self.max_pause.0,
             longest: self.max_time.map(|time| time.0),
             memory: memory_gate(&ProcRoot::default(), output::print_message),
@@ -156,15 +163,33 @@ struct Explanation<'a> {
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
     census: Option<OutsideReading>,
+    /// What keeps more than in an earlier reading
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grown: Option<&'a HolderGrowths>,
+}
+
+/// What keeps more than in an earlier reading, or why that is unknown.
+type Grown = Result<HolderGrowths, String>;
+
+fn grown_since(before: &ExplainedTree, reading: Option<&OutsideReading>) -> Grown {
+    let reading = reading.ok_or("no Ruby was read")?;
+    // The names of both readings must have been edited in one way.
+    let after = prepare_outside(reading, Audience::Own);
+    match after.refused.first() {
+        Some((process, reason)) => Err(format!("process {process}: {reason}")),
+        None => holder_growth(&before.rubies, &after.processes),
+    }
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let before = args.look.since.as_deref().map(read_explained).transpose()?;
     let mut earlier = None;
     let (ledger, reading) = match args.target.parse() {
         Ok(pid) => {
             let root = ProcRoot::default();
             be_killed_first(&root);
-            process_ledger(&root, pid, args.alone, &args.look.request())?
+            let kept = args.json || before.is_some() || args.output.is_some();
+            process_ledger(&root, pid, args.alone, &args.look.request(kept))?
         }
         Err(_) if args.look.asks_a_process() => {
             bail!(
@@ -179,6 +204,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     };
     let findings = findings(&ledger, reading.as_ref().unwrap_or(&OutsideReading::default()));
     let found = diagnosis(&ledger, reading.as_ref(), earlier);
+    let grown = before.as_ref().map(|before| grown_since(before, reading.as_ref()));
     if args.json {
         let census = reading.as_ref().map(without_maps);
         let explanation = Explanation {
@@ -187,10 +213,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             ledger: &ledger,
             findings: &findings,
             census,
+            grown: grown.as_ref().and_then(|grown| grown.as_ref().ok()),
         };
         output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
     } else {
-        print_text(args, (&ledger, &findings, &found), reading.as_ref())?;
+        print_text(args, (&ledger, &findings, &found), (reading.as_ref(), grown.as_ref()))?;
     }
     if let Some(path) = &args.output {
         let title = title(&args.target, &ledger);
@@ -202,7 +229,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.suggest {
         suggest(path, args, &ledger, &findings)?;
     }
-    let unanswered = reading.as_ref().is_some_and(|reading| args.look.is_unanswered(reading));
+    if let (true, Some(Err(reason))) = (args.json, &grown) {
+        output::print_message(&format!("what keeps more than before is unknown: {reason}"));
+    }
+    let unanswered = grown.is_some_and(|grown| grown.is_err())
+        || reading.as_ref().is_some_and(|reading| args.look.is_unanswered(reading));
     Ok(if unanswered { Exit::Failed } else { Exit::Fine })
 }
 
@@ -210,8 +241,14 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
 fn print_text(
     args: &ExplainArgs,
     (ledger, findings, found): (&Ledger, &[Finding], &Diagnosis),
-    reading: Option<&OutsideReading>,
+    (reading, grown): (Option<&OutsideReading>, Option<&Grown>),
 ) -> anyhow::Result<()> {
+    if let (Some(grown), Some(since)) = (grown, &args.look.since) {
+        output::print_text(&holder_growth_text(grown, &since.display().to_string()))?;
+        if args.look.who == Some(None) && !args.look.asks_for_more() && !args.details {
+            return Ok(());
+        }
+    }
     if let (Some(class), Some(reading)) = (&args.look.who, reading) {
         output::print_text(&who_text(reading, class.as_deref()))?;
         if !args.look.asks_for_more() && !args.details {
