@@ -95,11 +95,35 @@ module Jemalloc
         loop do
           i += 1
           kept[i * 7 % 5000].clear << texts[i * 11 % 60]
+          # Whoever asks need not wait until the time of a thread is over.
+          Thread.pass if (i % 200).zero?
         end
       end
     end
     sleep 0.5
     1
+  end
+
+  # How long mmap, a write and munmap take, in microseconds, for so many seconds.
+  def latency(seconds)
+    map = Fiddle::Function.new(C['mmap'], [NUMBER, SIZE, *[Fiddle::TYPE_INT] * 3, Fiddle::TYPE_LONG], NUMBER)
+    write = Fiddle::Function.new(C['memset'], [NUMBER, Fiddle::TYPE_INT, SIZE], NUMBER)
+    unmap = Fiddle::Function.new(C['munmap'], [NUMBER, SIZE], Fiddle::TYPE_INT)
+    GC.disable
+    times = []
+    now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
+    last = now.call + (seconds * 1e9).to_i
+    while (start = now.call) < last
+      piece = map.call(0, 65_536, 3, 0x22, -1, 0)
+      write.call(piece, 1, 1)
+      unmap.call(piece, 65_536)
+      times << (now.call - start)
+      sleep 0.000_05
+    end
+    GC.enable
+    times.sort!
+    at = ->(share) { (times[((times.size - 1) * share).to_i] / 1000.0).round(1) }
+    JSON.generate({ n: times.size, p50: at[0.5], p99: at[0.99], longest: at[1.0] })
   end
 
   # Answers lines without evaluating them, which would allocate.
