@@ -6,7 +6,7 @@
 //! ```text
 //!  cli                          arguments and printing
 //!  view     input               progress and plans as text; the process or file that a command is about
-//!  start                        what exec does before it becomes the server
+//!  work                         what a command does between its arguments and its output
 //!  fleet                        blocks on many machines; their parts merged
 //!  run                          trials until there is a verdict; recordings
 //!  target                       start and stop a server
@@ -23,7 +23,7 @@ pub mod config;
 pub mod fleet;
 pub mod input;
 pub mod run;
-mod start;
 pub mod store;
 pub mod target;
 pub mod view;
+mod work;

@@ -1,13 +1,13 @@
 //! `carat compare`: trials until there is a verdict.
 
 use crate::cli::{Exit, output, report};
-use crate::input::concluded;
 use crate::run::experiment::{ExperimentRequest, FakeTrials, PreparedExperiment, RunError};
 use crate::run::trial::FakeVariant;
 use crate::store::Store;
-use crate::view::{dry_run_text, run_trials};
-use carat_model::{Results, Span};
-use carat_report::{Audience, Budget, NextCommands, count, html, json, shell_line};
+use crate::view::dry_run_text;
+use crate::work::{ShownResults, prepare, run_trials, show_results};
+use carat_model::Span;
+use carat_report::{Budget, NextCommands, count, shell_line};
 use carat_settings::SettingError;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -106,48 +106,6 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     let (store, ended) = run_trials(prepared, None)?;
     conclude(args, &store, ended)
-}
-
-/// Prepares an experiment and prints the warnings about its settings.
-pub(crate) fn prepare(request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
-    let prepared = PreparedExperiment::new(request, &output::variable)?;
-    for (variant, warning) in prepared.warnings() {
-        output::print_message(&format!("note: variant `{variant}`: {warning}"));
-    }
-    Ok(prepared)
-}
-
-/// How results are printed.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ShownResults {
-    pub(crate) json: bool,
-    pub(crate) details: bool,
-    pub(crate) next: NextCommands,
-}
-
-/// Prints the results of a file and writes the page beside it.
-pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result<Results> {
-    let path = store.path();
-    let results = concluded(store)?;
-    let page = path.with_extension("html");
-    output::write_page_beside(&page, &html(&results, &output::page_options(false)))?;
-    let details = vec![page.display().to_string(), output::details_command(path)];
-    match shown {
-        ShownResults { json: true, .. } => {
-            output::print_data(&json(&results, Audience::Own)?)?;
-            output::print_message(&format!("\nresults  {}", path.display()));
-            output::print_message(&format!("page     {}", page.display()));
-        }
-        ShownResults { details: true, .. } => {
-            output::print_results(&results, &NextCommands::default(), true)?;
-            output::print_message(&format!("\nresults  {}", path.display()));
-            output::print_message(&format!("page     {}", page.display()));
-        }
-        ShownResults { next, .. } => {
-            output::print_results(&results, &NextCommands { details, ..next }, false)?;
-        }
-    }
-    Ok(results)
 }
 
 /// The commands that continue this experiment and that begin it anew.

@@ -4,12 +4,10 @@ use crate::cli::compare::{self, CompareArgs};
 use crate::cli::{Exit, output};
 use crate::run::trial::FakeVariant;
 use crate::run::workloads::{WorkloadSource, check_needs, text_of, unpack};
-use crate::target::{Reaper, make_run_directory, new_token, run_directory};
-use anyhow::Context;
+use crate::work::TemporaryFolder;
 use carat_report::NextCommands;
 use clap::Args;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// What the demo runs.
 const DEMO: Demo = Demo { workload: "blog", experiment: "demo.toml", blocks: 7 };
@@ -57,7 +55,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     check_needs("the demo", &text_of(&files, "Gemfile"))?;
     let temporary = if args.output.is_none() { Some(TemporaryFolder::new()?) } else { None };
     let folder = match (&temporary, &args.output) {
-        (Some(temporary), _) => temporary.directory.path().join(DEMO.workload),
+        (Some(temporary), _) => temporary.path().join(DEMO.workload),
         (None, kept) => kept.clone().unwrap_or_default(),
     };
     unpack(&files, &folder)?;
@@ -90,25 +88,6 @@ fn compare_args(args: &DemoArgs, folder: &Path) -> CompareArgs {
     compared.details = args.details;
     compared.next = next;
     compared
-}
-
-/// A private folder that is removed in the end, however carat ends.
-struct TemporaryFolder {
-    directory: TempDir,
-    /// Dropped after the folder, so that a kill in between leaves nothing.
-    _reaper: Reaper,
-}
-
-impl TemporaryFolder {
-    fn new() -> anyhow::Result<Self> {
-        let token = new_token();
-        let path = run_directory(&std::env::temp_dir(), &token);
-        let directory = make_run_directory(&path).with_context(|| {
-            format!("cannot make {}; set TMPDIR, or name a folder with -o", path.display())
-        })?;
-        let reaper = Reaper::start(&token, directory.path()).context("cannot start the reaper")?;
-        Ok(Self { directory, _reaper: reaper })
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `carat exec`: applies settings, then becomes the server.
 
-use crate::start::{GivenSettings, Printing, chosen_settings, find_ruby, injected, warn};
 use crate::target::{FailingWrites, InjectRequest, ReplaceError, replace_process};
+use crate::work::{GivenSettings, Printing, chosen_settings, find_ruby, injected, warn};
 use anyhow::bail;
 use carat_report::EnvironmentFormat;
 use carat_settings::{Scrub, Settings, list, manual};

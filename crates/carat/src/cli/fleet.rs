@@ -1,18 +1,17 @@
 //! `carat fleet`: the blocks of an experiment on many machines.
 
-use crate::cli::compare::{ShownResults, fake_trials, prepare, setting, show_results};
+use crate::cli::compare::{fake_trials, setting};
 use crate::cli::{Exit, output};
 use crate::fleet::{
-    AskedBlock, BlockEnd, BlockPlace, BlockRun, BlocksBroughtForward, FleetError, FleetFolder,
-    FleetLook, KubernetesOptions, LookEnd, MachineType, PlanRequest, create, run_block, stop,
-    submit,
+    AskedBlock, BlockEnd, BlockPlace, BlockRun, FleetError, FleetFolder, FleetLook,
+    KubernetesOptions, LookEnd, MachineType, PlanRequest, create, run_block, stop, submit,
 };
-use crate::run::Interrupt;
 use crate::run::experiment::{ExperimentRequest, RunError};
 use crate::run::trial::FakeVariant;
 use crate::store::Store;
 use crate::view::ProgressDisplay;
 use crate::view::{ProgressText, end_text, fleet_json, fleet_text};
+use crate::work::{ShownResults, WatchEnd, prepare, show_results, watch_fleet};
 use carat_model::Span;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -216,41 +215,16 @@ fn progress_text(folder: &FleetFolder) -> Result<ProgressText, FleetError> {
     Ok(ProgressText::new(&info.primary, blocks, info.variants.len()))
 }
 
-/// Looks at the parts until the fleet ends. Everything that it knows is in the folder, so it can be killed at any time.
 fn watch(args: &FleetWatchArgs) -> anyhow::Result<Exit> {
-    let interrupt = Interrupt::on_signals()?;
     let folder = FleetFolder::open(&args.folder)?;
-    let mut seen = None;
-    let mut forward = BlocksBroughtForward::default();
-    loop {
-        let parts = folder.parts()?;
-        if seen.as_ref() != Some(&parts) {
-            let look = look(&folder)?;
-            if !matches!(look.end, LookEnd::Waiting) {
-                return conclude(&folder, &look, args.json);
-            }
-            output::print_lines(fleet_text(&folder.plan, &look).lines());
-            seen = Some(parts);
-        }
-        for refused in forward.bring(&folder)? {
-            output::print_message(&format!("note: {refused}"));
-        }
-        if args.once {
-            return Ok(Exit::Undecided);
-        }
-        if interrupt.requested_within(args.every.0) {
+    match watch_fleet(&folder, args.every.0, args.once)? {
+        WatchEnd::Looked(look) => conclude(&folder, &look, args.json),
+        WatchEnd::Waiting => Ok(Exit::Undecided),
+        WatchEnd::Interrupted => {
             output::print_message("stopped by Ctrl-C; blocks go on, and so does another watch");
-            return Ok(Exit::Interrupted);
+            Ok(Exit::Interrupted)
         }
     }
-}
-
-/// Looks at the parts and keeps what was found. One process at a time, because both write the same file.
-fn look(folder: &FleetFolder) -> Result<FleetLook, FleetError> {
-    let _lock = folder.lock()?;
-    let mut look = FleetLook::at(folder)?;
-    look.keep(folder)?;
-    Ok(look)
 }
 
 /// Stops pending blocks and shows the results.

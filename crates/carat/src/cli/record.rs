@@ -1,12 +1,12 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
-use crate::cli::load::read_scenarios;
 use crate::cli::{Exit, output};
 use crate::run::Interrupt;
 use crate::run::recording::{
     ActiveRecording, LookPace, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
 };
 use crate::view::RecordingView;
+use crate::work::read_scenarios;
 use anyhow::{Context, bail};
 use carat_analysis::findings_beside_growth;
 use carat_model::load::{ReplayFormat, ReplayPace};

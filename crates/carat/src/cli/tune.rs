@@ -3,10 +3,10 @@
 use crate::cli::compare::setting;
 use crate::cli::{Exit, output};
 use crate::config::TuneSpec;
-use crate::input::{FolderHost, SearchOpening, open_search, write_in_search};
 use crate::run::experiment::ExperimentError;
 use crate::run::trial::roots;
 use crate::run::tune::{FakeApp, FakeEffect, LOOK_TRIALS, TuneError, TuneOptions, tune};
+use crate::work::{FolderHost, SearchOpening, open_search, write_in_search};
 use carat_report::{PageOptions, SearchReport, shell_line, tune_html, tune_text};
 use clap::Args;
 use std::path::{Path, PathBuf};

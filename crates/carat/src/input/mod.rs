@@ -7,7 +7,6 @@ mod explain;
 mod host;
 mod import;
 mod restore;
-mod search_folder;
 mod suggest;
 
 pub use app_folder::{AppFolder, AppFolderError, app_experiment};
@@ -18,5 +17,4 @@ pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,
 };
 pub use restore::{ExperimentSource, RestoreError, restore};
-pub(crate) use search_folder::{FolderHost, SearchOpening, open_search, write_in_search};
 pub use suggest::{KnownServer, SuggestError, suggested_experiment};

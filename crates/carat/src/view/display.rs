@@ -1,13 +1,11 @@
 //! Shows an experiment while it runs: one live line on a terminal, one line per trial elsewhere.
 
-use crate::run::experiment::{EventHandler, ExperimentEvent, PreparedExperiment, RunError};
+use crate::run::experiment::{EventHandler, ExperimentEvent};
 use crate::run::trial::{TrialPlan, TrialProgress};
-use crate::store::Store;
 use crate::view::{ProgressText, output};
 use carat_model::Outcome;
 use carat_report::count;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 pub(crate) struct ProgressDisplay {
@@ -68,27 +66,4 @@ impl EventHandler for ProgressDisplay {
             }
         }
     }
-}
-
-/// Runs the missing trials and shows the progress, after a `context` if the experiment is a part of something larger. The
-/// second value says why they did not come to an end.
-pub(crate) fn run_trials(
-    prepared: PreparedExperiment,
-    context: Option<&str>,
-) -> anyhow::Result<(Store, Result<(), RunError>)> {
-    let experiment = prepared.open()?;
-    let info = experiment.info();
-    if let Some(note) = experiment.note() {
-        output::print_message(note);
-    }
-    let live = io::stderr().is_terminal() && output::variable("CI").is_none();
-    let mut progress = ProgressText::new(&info.primary, info.max_blocks, info.variants.len());
-    match context {
-        Some(context) => progress = progress.within(context.to_owned()),
-        None => output::print_message(&experiment.summary()),
-    }
-    let mut display = ProgressDisplay::new(live, progress);
-    let ended = experiment.run(&mut display);
-    display.finish();
-    Ok(ended?)
 }

@@ -16,7 +16,7 @@ mod recording_view;
 mod salvage_text;
 mod tune_progress;
 
-pub(crate) use display::{ProgressDisplay, run_trials};
+pub(crate) use display::ProgressDisplay;
 pub use dry_run::dry_run_text;
 pub(crate) use fleet_text::{end_text, fleet_json, fleet_text};
 pub(crate) use host::{HostScreen, draw_host};

@@ -4,4 +4,4 @@ mod args;
 mod run;
 
 pub(crate) use args::LoadArgs;
-pub(crate) use run::{read_scenarios, run};
+pub(crate) use run::run;

@@ -1,8 +1,8 @@
 //! What a file that configures a server needs: variables, or a line in which carat starts it.
 
-use crate::start::injected::warn;
 use crate::target::install::{check_lasting, find_installed, prefix_of};
 use crate::target::{InjectRequest, Injection, Libraries, LibraryError, inject};
+use crate::work::injected::warn;
 use anyhow::{Context, bail};
 use carat_report::{EnvironmentFormat, shell_line, write_environment, write_start};
 use carat_settings::{Scrub, Settings};

@@ -4,7 +4,8 @@ use crate::config::{BlockSpec, Experiment, TuneSpec, changed_content, read_text_
 use crate::run::Interrupt;
 use crate::run::experiment::{ExperimentRequest, FakeTrials, PreparedExperiment, RunError};
 use crate::run::tune::{FakeApp, TuneEvent, TuneHost, TuneStage};
-use crate::view::{event_text, output, progress_line, run_trials};
+use crate::view::{event_text, output, progress_line};
+use crate::work::run_trials;
 use anyhow::{Context, bail};
 use carat_files::{NamedBy, create_folder, write_file};
 use carat_model::Trial;

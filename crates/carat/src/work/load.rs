@@ -1,0 +1,80 @@
+//! A load driven from the command line.
+
+use crate::config::read_text_file;
+use anyhow::{Context, anyhow};
+use carat_load::target::split_url;
+use carat_load::text::progress_line;
+use carat_load::{DrivenLoad, GeneratorError, LoadProgress, drive};
+use carat_model::load::{ProtocolOptions, ScenarioTable};
+use carat_model::{LoadReport, LoadSpec};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Version of the JSON; raised when a field changes its meaning or is removed.
+const SCHEMA: &str = "carat.load/1";
+
+/// Drives a load with a progress bar and prints its report. Returns whether the report is evidence.
+///
+/// # Errors
+/// If the load cannot be run or the report cannot be written.
+pub(crate) fn run_load<P: DrivenLoad>(
+    url: &str,
+    mut options: P::Options,
+    as_json: bool,
+    spec: fn(P::Load) -> LoadSpec,
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
+    let (base, path) = split_url(url);
+    options.set_url_path(path);
+    options.set_url(url);
+    if let Some(file) = options.scenario_file().map(Path::to_owned) {
+        options.set_scenarios(read_scenarios(&file)?);
+    }
+    let spec = spec(P::Options::at(options.validate()?, base));
+    let report = drive_with_bar(&spec)?;
+    P::write_report_files(&options, &report)?;
+    if as_json {
+        print_json(&json!({ "schema": SCHEMA, "load": spec, "report": report }), out)?;
+    } else {
+        P::write_report(&options, &report, out)?;
+    }
+    Ok(!report.is_invalid())
+}
+
+/// Reads the scenarios of `--scenario FILE`.
+///
+/// # Errors
+/// If the file cannot be read or has no valid scenario.
+pub(crate) fn read_scenarios(file: &Path) -> anyhow::Result<ScenarioTable> {
+    let name = file.display();
+    let text = read_text_file(file).with_context(|| format!("cannot read {name}"))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    ScenarioTable::parse(&text, folder).map_err(|why| anyhow!("cannot read {name}: {why}"))
+}
+
+/// Prints JSON as people read it.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn print_json(value: &Value, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+/// Runs a load with a progress bar on stderr, which is hidden if stderr is not a terminal.
+fn drive_with_bar(spec: &LoadSpec) -> Result<LoadReport, GeneratorError> {
+    let bar = ProgressBar::new(1_000);
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
+        bar.set_style(style);
+    }
+    let report = drive(spec, |progress| show_progress(&bar, &progress));
+    bar.finish_and_clear();
+    report
+}
+
+fn show_progress(bar: &ProgressBar, progress: &LoadProgress) {
+    bar.set_position((progress.share().unwrap_or_default() * 1e3) as u64);
+    bar.set_message(progress_line(progress));
+}

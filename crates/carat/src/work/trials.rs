@@ -1,0 +1,74 @@
+//! Trials of an experiment with their progress, and the results that follow.
+
+use crate::input::concluded;
+use crate::run::experiment::{ExperimentRequest, PreparedExperiment, RunError};
+use crate::store::Store;
+use crate::view::{ProgressDisplay, ProgressText, output};
+use carat_model::Results;
+use carat_report::{Audience, NextCommands, html, json};
+use std::io::{self, IsTerminal};
+
+/// Prepares an experiment and prints the warnings about its settings.
+pub(crate) fn prepare(request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
+    let prepared = PreparedExperiment::new(request, &output::variable)?;
+    for (variant, warning) in prepared.warnings() {
+        output::print_message(&format!("note: variant `{variant}`: {warning}"));
+    }
+    Ok(prepared)
+}
+
+/// Runs the missing trials and shows the progress, after a `context` if the experiment is a part of something larger. The
+/// second value says why they did not come to an end.
+pub(crate) fn run_trials(
+    prepared: PreparedExperiment,
+    context: Option<&str>,
+) -> anyhow::Result<(Store, Result<(), RunError>)> {
+    let experiment = prepared.open()?;
+    let info = experiment.info();
+    if let Some(note) = experiment.note() {
+        output::print_message(note);
+    }
+    let live = io::stderr().is_terminal() && output::variable("CI").is_none();
+    let mut progress = ProgressText::new(&info.primary, info.max_blocks, info.variants.len());
+    match context {
+        Some(context) => progress = progress.within(context.to_owned()),
+        None => output::print_message(&experiment.summary()),
+    }
+    let mut display = ProgressDisplay::new(live, progress);
+    let ended = experiment.run(&mut display);
+    display.finish();
+    Ok(ended?)
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ShownResults {
+    pub(crate) json: bool,
+    pub(crate) details: bool,
+    pub(crate) next: NextCommands,
+}
+
+/// Prints the results of a file and writes the page beside it.
+pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result<Results> {
+    let path = store.path();
+    let results = concluded(store)?;
+    let page = path.with_extension("html");
+    output::write_page_beside(&page, &html(&results, &output::page_options(false)))?;
+    let details = vec![page.display().to_string(), output::details_command(path)];
+    match shown {
+        ShownResults { json: true, .. } => {
+            output::print_data(&json(&results, Audience::Own)?)?;
+            output::print_message(&format!("\nresults  {}", path.display()));
+            output::print_message(&format!("page     {}", page.display()));
+        }
+        ShownResults { details: true, .. } => {
+            output::print_results(&results, &NextCommands::default(), true)?;
+            output::print_message(&format!("\nresults  {}", path.display()));
+            output::print_message(&format!("page     {}", page.display()));
+        }
+        ShownResults { next, .. } => {
+            output::print_results(&results, &NextCommands { details, ..next }, false)?;
+        }
+    }
+    Ok(results)
+}
