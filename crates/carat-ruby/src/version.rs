@@ -190,6 +190,9 @@ pub const ARRAYS_FILL_THEIR_SLOT: VersionRange = VersionRange::from(V3_2);
 pub const STRUCTS_FILL_THEIR_SLOT: VersionRange = VersionRange::from(V3_3);
 /// The table of a hash is a part of its slot (`RHASH_ST_TABLE`, internal/hash.h).
 pub const HASH_TABLE_IN_SLOT: VersionRange = VersionRange::from(V3_3);
+/// A match has its positions in chunks of which its slot has the addresses (`struct rb_matchext_struct`, rmatch.h); before, they
+/// are in a chunk of their own (`struct rmatch`).
+pub const MATCH_FILLS_ITS_SLOT: VersionRange = VersionRange::from(V3_3);
 /// A call cache keeps the method that it names alive (`imemo_callcache`, gc.c).
 pub const CALL_CACHES_HOLD_METHODS: VersionRange = VersionRange::up_to(V3_2);
 /// The call caches of a method follow it in one list; before, the list is a chunk of its own (`struct rb_class_cc_entries`,

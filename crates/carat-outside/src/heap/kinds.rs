@@ -116,6 +116,8 @@ impl SlotType {
     pub const FILE: Self = Self(11);
     /// A struct of C.
     pub const DATA: Self = Self(12);
+    /// A match of a regular expression.
+    pub const MATCH: Self = Self(13);
     /// A symbol that was made while the program runs.
     pub const SYMBOL: Self = Self(20);
     /// An object that Ruby uses internally.

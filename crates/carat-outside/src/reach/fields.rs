@@ -9,7 +9,7 @@ use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
 use carat_ruby::version::{
     ARRAYS_FILL_THEIR_SLOT, CALL_CACHES_HOLD_METHODS, COUNTED_OBJECT_FIELDS, HASH_TABLE_IN_SLOT,
-    OBJECT_FIELDS_OUTSIDE_BY_FLAG, STRUCTS_FILL_THEIR_SLOT,
+    MATCH_FILLS_ITS_SLOT, OBJECT_FIELDS_OUTSIDE_BY_FLAG, STRUCTS_FILL_THEIR_SLOT,
 };
 
 /// Contents lie in the slot (`ROBJECT_EMBED`, `RARRAY_EMBED_FLAG`, `BIGNUM_EMBED_FLAG`); for strings, outside of it
@@ -35,7 +35,7 @@ pub(crate) enum Reference {
     Fields(u64, u64),
     /// A chunk with a struct of C, which belongs to this slot.
     Struct(u64),
-    /// A chunk with chunks of bytes (a compiled pattern, whose spare part keeps old words).
+    /// A chunk with chunks of bytes (a compiled pattern, or the positions of a match), whose spare parts keep old words.
     Pattern(u64),
     /// A chunk of bytes.
     Bytes(u64),
@@ -106,6 +106,7 @@ impl SlotView<'_> {
                 each(Reference::Value(self.word(24)));
                 each(Reference::Pattern(self.word(16)));
             }
+            SlotType::MATCH => self.positions(each),
             SlotType::BIGNUM if !self.flag(EMBEDDED) => each(Reference::Bytes(self.word(24))),
             SlotType::STRING | SlotType::FLOAT | SlotType::BIGNUM => {}
             SlotType::DATA => {
@@ -178,6 +179,19 @@ impl SlotView<'_> {
         }
     }
 
+    /// A match refers to its string and its pattern. Its positions are numbers, and nobody clears the spare room behind them.
+    fn positions(&self, each: &mut dyn FnMut(Reference)) {
+        each(Reference::Value(self.word(16)));
+        if MATCH_FILLS_ITS_SLOT.contains(self.heap.version()) {
+            each(Reference::Value(self.word(24)));
+            // Beginnings and ends in bytes, and both in characters.
+            [40, 48, 56].into_iter().for_each(|at| each(Reference::Bytes(self.word(at))));
+        } else {
+            each(Reference::Value(self.word(32)));
+            each(Reference::Pattern(self.word(24)));
+        }
+    }
+
     /// A link of a chain of ancestors has a copy of what its module has: tables that the module keeps.
     fn link(&self, each: &mut dyn FnMut(Reference)) {
         let module = self.word(8);
@@ -202,5 +216,36 @@ impl SlotView<'_> {
             Some("callcache") => {}
             _ => each(Reference::Words(self.at(8), self.end())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_ruby::FakeRuby;
+    use carat_ruby::version::{RubyVersion, V3_1, V3_3};
+
+    /// The references of a slot of 80 bytes with these flags, whose class is 0 and whose other words are their own offsets.
+    fn references(version: RubyVersion, flags: u64) -> Vec<Reference> {
+        let mut memory = FakeRuby::new(9, 80).memory;
+        let heap = Heap::find(&memory, version).unwrap();
+        let page = heap.pages()[1];
+        let address = page.slot(3);
+        memory.write_word(address, flags);
+        (8..80).step_by(8).for_each(|at| memory.write_word(address + at, at));
+        let view =
+            SlotView { memory: &memory, heap: &heap, shapes: None, address, bytes: 80, flags };
+        let mut found = Vec::new();
+        view.references(&mut |reference| found.push(reference));
+        found
+    }
+
+    #[test]
+    fn a_match_refers_to_its_string_and_its_pattern_and_its_positions_are_bytes() {
+        use Reference::{Bytes, Pattern, Value};
+        let flags = u64::from(SlotType::MATCH.0);
+        let inside = [Value(8), Value(16), Value(24), Bytes(40), Bytes(48), Bytes(56)];
+        assert_eq!(references(V3_3, flags), inside);
+        assert_eq!(references(V3_1, flags), [Value(8), Value(16), Value(32), Pattern(24)]);
     }
 }

@@ -217,6 +217,17 @@ fn what_a_full_collection_would_free_is_what_it_frees(version: TestRuby) {
 }
 
 #[test]
+fn old_words_behind_the_positions_of_a_match_keep_nothing_alive(version: TestRuby) {
+    let options = LookOptions { owners: true, reach: true, ..LookOptions::default() };
+    let mut ruby = start(version);
+    ruby.eval("4.times { GC.start }; GC.disable; Malloc.matches(2_000)");
+    let census = ruby.look(&options);
+    let left = census.classes.iter().flatten().find(|class| class.name == "Left").unwrap();
+    let garbage = left.garbage_objects.unwrap();
+    assert!(left.objects == 2_000 && garbage >= 1_980, "{left:?} in {version:?}");
+}
+
+#[test]
 fn malloc_of_a_server_running_flat_out_is_read_to_its_end(version: TestRuby) {
     let mut ruby = start(version);
     ruby.eval(

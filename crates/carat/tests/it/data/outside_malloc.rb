@@ -14,6 +14,7 @@ module Malloc
 
   ALLOCATE = function('malloc', [Fiddle::TYPE_SIZE_T], NUMBER)
   COPY = function('memcpy', [NUMBER, POINTER, Fiddle::TYPE_SIZE_T], NUMBER)
+  FREE = function('free', [NUMBER], Fiddle::TYPE_VOID)
   OPEN = function('fopen', [POINTER, POINTER], NUMBER)
   CLOSE = function('fclose', [NUMBER], INT)
   INFO = function('malloc_info', [INT, NUMBER], INT)
@@ -71,6 +72,19 @@ module Malloc
     1
   end
 
+  # Matches whose positions lie in chunks in which the address of an object was left that is garbage by now.
+  def matches(count)
+    left = Array.new(count) { Left.new }
+    chunks = left.map do |object|
+      chunk = ALLOCATE.call(32)
+      COPY.call(chunk + 16, [Fiddle.dlwrap(object)].pack('Q'), 8)
+      chunk
+    end
+    chunks.each { |chunk| FREE.call(chunk) }
+    $matches = Array.new(count) { 'ab'.match(/b/) }
+    1
+  end
+
   # A thread that keeps chunks in thread-local storage.
   def leak_in_thread(count)
     ready = Queue.new
@@ -94,6 +108,8 @@ module Malloc
     SET.call(key.unpack1('L'), table)
   end
 end
+
+class Left; end
 
 class Leaky
   def initialize
