@@ -63,7 +63,7 @@ pub fn dump_heap(
     let started = std::time::Instant::now();
     let mut copy = CopiedMemory::of(&mut live);
     let read_seconds = started.elapsed().as_secs_f64();
-    let heap = Heap::find(&mut copy, anchors.version).map_err(unknown)?;
+    let heap = Heap::find(&copy, anchors.version).map_err(unknown)?;
     let chunks = table_of_chunks(&mut copy, &heap, (options, process)).map_err(unknown)?;
     let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
     room(dump_need(process, slots, chunks.len() as u64))?;
