@@ -2,11 +2,11 @@
 //! part is, and what helps. The terminal, the page and JSON lay out the same rows.
 
 use crate::advice::{Finding, findings};
-use carat_model::ledger::{Basis, FileUse, Ledger, LedgerPart, PartKind};
+use carat_model::ledger::{Basis, FileUse, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_model::{
     Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, counted, grouped, shorten,
 };
-use carat_outside::census::Census;
+use carat_outside::census::{Census, CensusPart};
 use carat_outside::heap::ClassCount;
 use carat_outside::unshared::Remedy;
 use serde::Serialize;
@@ -111,7 +111,7 @@ pub fn diagnosis(
         reading.and_then(|reading| garbage(ledger, reading)),
         largest(ledger),
         most(ledger, reading),
-        Some(compacted(ledger, reading).unwrap_or_else(|| help_row(ledger, help))),
+        Some(compacted(ledger, reading).unwrap_or_else(|| help_row(ledger, reading, help))),
     ];
     let next = next_step(ledger, reading, help);
     Diagnosis { rows: rows.into_iter().flatten().collect(), next }
@@ -179,11 +179,7 @@ fn limit(ledger: &Ledger) -> Option<DiagnosisRow> {
 }
 
 fn against(limit: &GroupLimit, group: &GroupUse) -> String {
-    let what = match limit.kind {
-        LimitKind::Max => "",
-        LimitKind::High => " (memory.high, from which on it is slowed down)",
-        LimitKind::WithSwap => " (swap included)",
-    };
+    let what = limit.kind.remark();
     let whose = match limit.group == group.name {
         true => String::new(),
         false => format!("; it is that of {} above", shorten(&limit.group, NAME)),
@@ -447,7 +443,11 @@ fn is_help(finding: &Finding, ledger: &Ledger) -> bool {
     finding.setting.is_some() && most.is_some()
 }
 
-fn help_row(ledger: &Ledger, help: Option<&Finding>) -> DiagnosisRow {
+fn help_row(
+    ledger: &Ledger,
+    reading: Option<&OutsideReading>,
+    help: Option<&Finding>,
+) -> DiagnosisRow {
     if let Some(finding) = help
         && let (Some((name, value)), Some(most)) = (&finding.setting, finding.at_most)
     {
@@ -465,12 +465,44 @@ fn help_row(ledger: &Ledger, help: Option<&Finding>) -> DiagnosisRow {
         "unknown: not all of it could be read".to_owned()
     } else if share(unknown, ledger.pss) >= WORTH_A_ROW {
         format!("no setting is known to: {unknown} cannot be told apart into live and free")
-    } else if ledger.processes.iter().all(|process| process.basis == Basis::ProcOnly) {
+    } else if !ledger.processes.iter().any(is_ruby) {
         "no setting: it is no Ruby, or its Ruby was not read".to_owned()
     } else {
-        "nothing: this is what the app keeps; a setting would save less than 5 %".to_owned()
+        in_use(ledger, reading)
     };
     row(DiagnosisKind::Help, None, text)
+}
+
+/// What is said of memory that objects and malloc use, for which no setting helps. What garbage holds is in it.
+fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
+    let told = |census: &Census| census.reach.as_ref().and_then(|_| garbage_of(census));
+    let processes = reading.map_or(&[][..], |reading| &reading.processes);
+    let garbage: Option<Vec<Bytes>> = processes.iter().map(told).collect();
+    let is_whole = processes.len() >= ledger.processes.iter().filter(|one| is_ruby(one)).count();
+    match garbage.filter(|all| is_whole && !all.is_empty()) {
+        None => {
+            let reason = processes.iter().find_map(|one| one.reason(CensusPart::Reach));
+            let reason = reason.unwrap_or("`carat explain PID --reach` tells it");
+            format!(
+                "no setting would save 5 %; how much of what is in use is garbage is not known: {reason}"
+            )
+        }
+        Some(all) => {
+            // Forked processes share theirs, so there is at least as much as in the one with most.
+            let most = all.into_iter().max().unwrap_or_default();
+            match share(most, ledger.pss) >= WORTH_A_ROW {
+                true => format!(
+                    "no setting would save 5 %; a full collection would free {most}, and the app keeps the rest"
+                ),
+                false => "nothing: this is what the app keeps; a setting would save less than 5 %"
+                    .to_owned(),
+            }
+        }
+    }
+}
+
+fn is_ruby(process: &ProcessLedger) -> bool {
+    process.basis != Basis::ProcOnly
 }
 
 fn next_step(

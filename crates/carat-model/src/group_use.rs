@@ -33,7 +33,7 @@ pub struct GroupUse {
 }
 
 /// What happens at a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// The kernel kills.
@@ -42,6 +42,20 @@ pub enum LimitKind {
     High,
     /// The kernel kills; swap counts too.
     WithSwap,
+    /// A recording of an earlier version does not say it.
+    #[default]
+    Unknown,
+}
+
+impl LimitKind {
+    /// What is said behind the amount, with a space before it; empty where processes are killed at the limit.
+    pub const fn remark(self) -> &'static str {
+        match self {
+            Self::Max | Self::Unknown => "",
+            Self::High => " (memory.high, from which on it is slowed down)",
+            Self::WithSwap => " (swap included)",
+        }
+    }
 }
 
 /// One limit of a group or of one above it.
@@ -49,6 +63,7 @@ pub enum LimitKind {
 pub struct GroupLimit {
     /// The path of the group that has it.
     pub group: String,
+    #[serde(default)]
     pub kind: LimitKind,
     pub limit: Bytes,
     /// What counts against it, without pages of files that the kernel can drop at once.

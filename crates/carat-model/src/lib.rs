@@ -57,7 +57,7 @@ pub use outside::{OUTSIDE_SCHEMA, OutsideReading};
 pub use percent::Percent;
 pub use placeholder::{TextPart, is_placeholder_name, text_parts};
 pub use printable::{is_printable, one_line, plain, shorten};
-pub use recording::{ClassGrowth, GrowthOutlook, MemoryLimit, Recording};
+pub use recording::{ClassGrowth, GrowthOutlook, Recording};
 pub use results::{
     BlockForecast, Conclusion, ControlComparison, Curve, Estimate, ExperimentInfo, LeastDistance,
     MachineComparison, MachineFacts, MachineTypeEstimate, MemoryFigure, MomentComparison,

@@ -1,6 +1,6 @@
 //! A recording: the memory of one process tree over time.
 
-use super::{Bytes, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
+use super::{GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
 use serde::{Deserialize, Serialize};
 
 /// Name and version of a recording's file.
@@ -67,7 +67,7 @@ pub struct RecordingEnd {
     pub classes: Vec<ClassGrowth>,
     /// The limit of memory that the tree's control groups reach first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<MemoryLimit>,
+    pub limit: Option<GroupLimit>,
     /// Why objects that are kept could not be read from outside; `None` if they were, or nobody tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
@@ -89,23 +89,6 @@ pub struct GrowthOutlook {
     pub limit_in_s: Option<f64>,
     /// The same at the upper and at the lower limit of the rate.
     pub limit_between_s: Option<(f64, f64)>,
-}
-
-/// A limit of memory of a control group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryLimit {
-    /// The group's path, as far as it is visible.
-    pub group: String,
-    pub limit: Bytes,
-    /// What counted against it, without pages of files that the kernel can drop at once.
-    pub used: Bytes,
-}
-
-impl MemoryLimit {
-    /// What is left of the limit.
-    pub fn left(&self) -> Bytes {
-        self.limit.saturating_sub(self.used)
-    }
 }
 
 /// A class whose number of objects grows.

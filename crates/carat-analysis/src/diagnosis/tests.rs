@@ -2,6 +2,7 @@
 
 use super::*;
 use carat_model::ledger::{DetectedAllocator, ProcessLedger};
+use carat_outside::census::UnknownPart;
 use carat_outside::owners::ReachCensus;
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
 
@@ -64,9 +65,12 @@ fn file(name: String, bytes: u64, mapped: bool) -> FileUse {
     FileUse { name, bytes: Bytes(bytes), mapped }
 }
 
-fn of_class(class: &ClassCount, reach: Option<ReachCensus>) -> OutsideReading {
-    let census = Census { classes: Some(vec![class.clone()]), reach, ..Census::default() };
+fn of_process(census: Census) -> OutsideReading {
     OutsideReading { processes: vec![census], ..OutsideReading::default() }
+}
+
+fn of_class(class: &ClassCount, reach: Option<ReachCensus>) -> OutsideReading {
+    of_process(Census { classes: Some(vec![class.clone()]), reach, ..Census::default() })
 }
 
 fn group(limit: u64, used: u64) -> GroupUse {
@@ -87,8 +91,7 @@ fn group(limit: u64, used: u64) -> GroupUse {
 
 #[test]
 fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
-    let reading =
-        OutsideReading { processes: vec![Census::default()], ..OutsideReading::default() };
+    let reading = of_process(Census { reach: Some(ReachCensus::default()), ..Census::default() });
     let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
     assert!(
         says(&found, DiagnosisKind::Help).starts_with("nothing: this is what the app keeps"),
@@ -97,6 +100,34 @@ fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
     assert_eq!(found.next, FollowUp::Who);
     assert_eq!(says(&found, DiagnosisKind::Largest), "malloc, live: 60.00 MB (60 %)");
     assert!(found.rows.len() <= 8);
+}
+
+#[test]
+fn memory_in_use_is_what_the_app_keeps_only_where_garbage_was_told_apart_and_is_little() {
+    let help = |reading: Option<&OutsideReading>, tree: &Ledger| {
+        says(&diagnosis(tree, reading, None), DiagnosisKind::Help)
+    };
+    let tree = ledger(live(), Vec::new());
+    let tells =
+        "how much of what is in use is garbage is not known: `carat explain PID --reach` tells it";
+    for reading in [None, Some(of_process(Census::default()))] {
+        let said = help(reading.as_ref(), &tree);
+        assert!(said.ends_with(tells), "{said}");
+    }
+    let unknown = vec![UnknownPart { part: CensusPart::Reach, reason: "no stack".into() }];
+    let said = help(Some(&of_process(Census { unknown, ..Census::default() })), &tree);
+    assert!(said.ends_with("is not known: no stack"), "{said}");
+    let garbage = |bytes| {
+        let reach = ReachCensus { unreached_slot_bytes: bytes, ..ReachCensus::default() };
+        of_process(Census { reach: Some(reach), ..Census::default() })
+    };
+    let said = help(Some(&garbage(20 * MB)), &tree);
+    assert!(said.contains("would free 20.00 MB, and the app keeps the rest"), "{said}");
+    assert!(help(Some(&garbage(MB)), &tree).starts_with("nothing: this is what the app keeps"));
+    // Of two Rubies one was not read.
+    let mut two = tree;
+    two.processes.push(process(8, Vec::new()));
+    assert!(help(Some(&garbage(MB)), &two).ends_with(tells));
 }
 
 #[test]
@@ -221,7 +252,7 @@ fn garbage_is_said_before_a_class_is_called_large_and_what_is_not_told_apart_too
 
 #[test]
 fn a_setting_is_suggested_only_where_it_can_save_a_twentieth() {
-    for (free, expected) in [(3, "nothing"), (40, "perhaps `malloc_conf")] {
+    for (free, expected) in [(3, "no setting would"), (40, "perhaps `malloc_conf")] {
         let mut parts = live();
         parts.push(part(PartKind::MallocFree, free));
         let help = says(&diagnosis(&ledger(parts, Vec::new()), None, None), DiagnosisKind::Help);

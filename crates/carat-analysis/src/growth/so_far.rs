@@ -3,7 +3,7 @@
 use crate::growth::amount;
 use carat_model::memory::tracked_memory;
 use carat_model::{
-    GrowthKind, GrowthOutlook, KeptReading, MemoryLimit, PartGrowth, Sample, TrackedPart,
+    GroupLimit, GrowthKind, GrowthOutlook, KeptReading, PartGrowth, Sample, TrackedPart,
 };
 use carat_stats::budget::median;
 use carat_stats::steady::steady_growth;
@@ -17,7 +17,7 @@ const POINTS: usize = 40;
 pub fn outlook(
     samples: &[Sample],
     growth: &[PartGrowth],
-    limit: Option<&MemoryLimit>,
+    limit: Option<&GroupLimit>,
 ) -> Option<GrowthOutlook> {
     let is_linear = |part: &&PartGrowth| part.kind == GrowthKind::Linear;
     let kept = growth.iter().filter(is_linear).any(|part| part.part == TrackedPart::KeptMemory);
@@ -67,7 +67,7 @@ fn of_memory(samples: &[Sample]) -> Vec<(f64, f64)> {
 /// The rate so far in words, without a full stop; `now_ms` is the Unix time that the rate is of.
 pub fn outlook_sentence(
     outlook: &GrowthOutlook,
-    limit: Option<&MemoryLimit>,
+    limit: Option<&GroupLimit>,
     now_ms: u64,
 ) -> String {
     let rate = |bytes: f64| amount(TrackedPart::Memory, bytes);
@@ -83,8 +83,9 @@ pub fn outlook_sentence(
     let reached = outlook.limit_in_s.zip(outlook.limit_between_s).zip(limit);
     let reached = reached.map(|((at, (early, late)), limit)| {
         format!(
-            "; at this rate the limit of {} is reached in {} (at {} UTC; {} to {})",
+            "; at this rate the limit of {}{} is reached in {} (at {} UTC; {} to {})",
             limit.limit,
+            limit.kind.remark(),
             duration(at),
             clock(now_ms, at),
             duration(early),
@@ -119,7 +120,7 @@ fn clock(now_ms: u64, seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::Bytes;
+    use carat_model::{Bytes, LimitKind};
 
     fn samples(rate: u64) -> Vec<Sample> {
         let sample = |second: u64| Sample {
@@ -131,9 +132,9 @@ mod tests {
         (1..=120).map(sample).collect()
     }
 
-    fn limit() -> MemoryLimit {
+    fn limit() -> GroupLimit {
         let (limit, used) = (Bytes(512_000_000), Bytes(152_000_000));
-        MemoryLimit { group: "/app".into(), limit, used }
+        GroupLimit { group: "/app".into(), kind: LimitKind::Max, limit, used }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::observe::cgroup::{CgroupVersion, amount, field, parse_groups};
 use crate::process::ProcRoot;
-use carat_model::{Bytes, GroupLimit, LimitKind, MemoryLimit};
+use carat_model::{Bytes, GroupLimit, LimitKind};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -184,10 +184,8 @@ pub(super) fn seen_group(root: &ProcRoot, pid: u32) -> Option<SeenGroup> {
 }
 
 /// The limit that the groups of a process reach first; `None` if there is none or if its own group cannot be seen.
-pub fn nearest_limit(root: &ProcRoot, pid: u32) -> Option<MemoryLimit> {
-    let limits = seen_group(root, pid)?.limits;
-    let nearest = limits.into_iter().min_by_key(GroupLimit::left)?;
-    Some(MemoryLimit { group: nearest.group, limit: nearest.limit, used: nearest.used })
+pub fn nearest_limit(root: &ProcRoot, pid: u32) -> Option<GroupLimit> {
+    seen_group(root, pid)?.limits.into_iter().min_by_key(GroupLimit::left)
 }
 
 fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup> {

@@ -9,12 +9,13 @@ use carat_model::ledger::{
     RubyHeap, SlotPool,
 };
 use carat_model::recording::{
-    GrowthOutlook, Marker, MarkerKind, MemoryLimit, RECORDING_SCHEMA, RecordedLoad,
-    RecordedLoadPlan, Recording, RecordingEnd, RecordingInfo,
+    GrowthOutlook, Marker, MarkerKind, RECORDING_SCHEMA, RecordedLoad, RecordedLoadPlan, Recording,
+    RecordingEnd, RecordingInfo,
 };
 use carat_model::{
-    Bytes, ClassGrowth, Conclusion, DailyGrowth, Estimate, GrowthKind, InsideSample, MemberSample,
-    PartGrowth, ProgressUnit, Role, Sample, SamplerCost, TrackedPart, Verdict,
+    Bytes, ClassGrowth, Conclusion, DailyGrowth, Estimate, GroupLimit, GrowthKind, InsideSample,
+    LimitKind, MemberSample, PartGrowth, ProgressUnit, Role, Sample, SamplerCost, TrackedPart,
+    Verdict,
 };
 use carat_outside::census::Census;
 use carat_outside::heap::{ClassCount, HeapCensus, HeapPageFill, PoolCensus};
@@ -324,8 +325,9 @@ fn recording_end(text: &str) -> RecordingEnd {
         cost: SamplerCost { samples: 3600, core_share: 0.004, ..SamplerCost::default() },
         warnings: vec![text.into()],
         classes: vec![growing_class(text)],
-        limit: Some(MemoryLimit {
+        limit: Some(GroupLimit {
             group: text.into(),
+            kind: LimitKind::Max,
             limit: Bytes(2_000_000_000),
             used: Bytes(1_200_000_000),
         }),
