@@ -15,7 +15,8 @@ use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryGate, MemoryNeed, NeedPart, census_need};
 use crate::owners::{
-    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, read_threads,
+    ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, is_forked,
+    read_threads,
 };
 use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};
@@ -562,6 +563,7 @@ fn observed(mut malloc: MallocCensus, options: &LookOptions, process: u32) -> Ma
         let threads = read_threads(&options.proc, process);
         jemalloc.background_thread = (!threads.is_empty())
             .then(|| threads.iter().any(|thread| thread.name == BACKGROUND_THREAD));
+        jemalloc.forked = is_forked(&options.proc, process);
         let now = clock_gettime(ClockId::Monotonic);
         jemalloc.read_at_ns = Some(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
     }

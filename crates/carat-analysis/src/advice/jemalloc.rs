@@ -15,8 +15,17 @@ const FEW_ARENAS: usize = 3;
 const SHORT_MS: i64 = 1000;
 /// A thread may be late by this time, in milliseconds, when it returns pages.
 const LATE_MS: u64 = 1000;
+/// Less than this part of what a finding counts does not decide about its options.
+const FEW: u64 = 10;
+/// Options that return unused pages.
+const DIRTY: JemallocOption = ("dirty_decay_ms", "1000");
+const MUZZY: JemallocOption = ("muzzy_decay_ms", "0");
+const BACKGROUND: JemallocOption = ("background_thread", "true");
 /// The variable with jemalloc's options.
 const VARIABLE: &str = "MALLOC_CONF";
+
+/// Name and value of an option.
+type JemallocOption = (&'static str, &'static str);
 
 /// One process with jemalloc.
 struct Reader<'a> {
@@ -31,7 +40,7 @@ struct Returnable {
     bytes: u64,
     evidence: String,
     remedy: &'static str,
-    options: &'static [(&'static str, &'static str)],
+    options: &'static [JemallocOption],
 }
 
 /// Every finding about jemalloc, or `None` where no process was read that uses it.
@@ -64,12 +73,30 @@ impl<'a> Reader<'a> {
         self.jemalloc.background_thread == Some(false)
             && stays.zip(quiet).is_some_and(|(stays, quiet)| quiet > stays.saturating_add(LATE_MS))
     }
+
+    /// Whether pages of an arena would stay although their time were short, because nobody is known to look for them.
+    fn is_quiet(&self, arena: &JemallocArena) -> bool {
+        let most = SHORT_MS.unsigned_abs() + LATE_MS;
+        self.jemalloc.background_thread != Some(true)
+            && self.jemalloc.quiet_ms(arena).is_none_or(|quiet| quiet > most)
+    }
+
+    /// Whether the option for a background thread would start one. It does not in a process that was forked.
+    fn starts_background_thread(&self) -> bool {
+        self.jemalloc.forked == Some(false)
+    }
+
+    /// Whether an arena's pages stay longer than they should in a way that other decay times change.
+    fn is_decay(&self, arena: &JemallocArena) -> bool {
+        if self.is_stale(arena) { !self.starts_background_thread() } else { is_slow(arena) }
+    }
 }
 
 /// Unused pages that stay longer than they should, because without a background thread only a thread that uses an arena
 /// returns its pages.
 fn stale(readers: &[Reader<'_>]) -> Returnable {
-    let bytes = readers.iter().map(|one| one.unused(|arena| one.is_stale(arena))).sum();
+    let readers = readers.iter().filter(|one| one.starts_background_thread());
+    let bytes = readers.map(|one| one.unused(|arena| one.is_stale(arena))).sum();
     Returnable {
         code: "jemalloc-background-thread",
         bytes,
@@ -79,27 +106,56 @@ fn stale(readers: &[Reader<'_>]) -> Returnable {
             Bytes(bytes)
         ),
         remedy: "let a background thread return unused pages",
-        options: &[("background_thread", "true")],
+        options: &[BACKGROUND],
     }
 }
 
-/// Unused pages that stay for longer than a second.
+/// Unused pages that stay for longer than a second, or for ever where no background thread can return them.
 fn slow(readers: &[Reader<'_>]) -> Returnable {
-    let unused =
-        readers.iter().map(|one| one.unused(|arena| is_slow(arena) && !one.is_stale(arena)));
-    let bytes = unused.sum();
-    let arenas = readers.iter().flat_map(|one| &one.jemalloc.arenas).filter(|arena| is_slow(arena));
+    let sum = |counts: &dyn Fn(&Reader<'_>, &JemallocArena) -> bool| -> u64 {
+        readers.iter().map(|one| one.unused(|arena| counts(one, arena))).sum()
+    };
+    let bytes = sum(&|one, arena| one.is_decay(arena));
+    let is_over = |one: &Reader<'_>, arena: &JemallocArena| {
+        one.is_stale(arena) && !one.starts_background_thread()
+    };
+    let over = sum(&is_over);
+    let is_lone = |one: &Reader<'_>, arena: &JemallocArena| {
+        one.is_decay(arena) && one.is_quiet(arena) && !one.starts_background_thread()
+    };
+    let is_left = |one: &Reader<'_>, arena: &JemallocArena| {
+        one.is_decay(arena) && one.is_quiet(arena) && one.starts_background_thread()
+    };
+    let counts = |part: u64| part > bytes / FEW;
+    let (remedy, options): (_, &[_]) = if counts(sum(&is_lone)) {
+        ("return unused pages at once", &[("dirty_decay_ms", "0"), ("muzzy_decay_ms", "0")])
+    } else if counts(sum(&is_left)) {
+        ("let a background thread return unused pages after a second", &[DIRTY, MUZZY, BACKGROUND])
+    } else {
+        ("let unused pages return to the kernel after a second", &[DIRTY, MUZZY])
+    };
+    let stay =
+        format!("jemalloc keeps {} in unused pages, each {}", Bytes(bytes), longest(readers));
+    let evidence = match over {
+        0 => stay,
+        over => format!(
+            "{stay}; for {} of it that time is over: it is in arenas that no thread has used since, of processes \
+             in which no background thread can be expected, because they were forked",
+            Bytes(over)
+        ),
+    };
+    Returnable { code: "jemalloc-decay", bytes, evidence, remedy, options }
+}
+
+/// For how long the pages stay that count in [`slow`].
+fn longest(readers: &[Reader<'_>]) -> String {
+    let arenas = readers
+        .iter()
+        .flat_map(|one| one.jemalloc.arenas.iter().filter(|arena| one.is_decay(arena)));
     let times = arenas.filter_map(|arena| Some(arena.decay?.dirty_ms));
-    let stays = match times.max_by_key(|time| if *time < 0 { i64::MAX } else { *time }) {
+    match times.max_by_key(|time| if *time < 0 { i64::MAX } else { *time }) {
         Some(time) if time >= 0 => format!("for up to {} s", time as f64 / 1000.0),
         _ => "for ever".to_owned(),
-    };
-    Returnable {
-        code: "jemalloc-decay",
-        bytes,
-        evidence: format!("jemalloc keeps {} in unused pages, each {stays}", Bytes(bytes)),
-        remedy: "let unused pages return to the kernel after a second",
-        options: &[("dirty_decay_ms", "1000"), ("muzzy_decay_ms", "0")],
     }
 }
 
@@ -139,11 +195,15 @@ impl Returnable {
         // Processes that were forked share pages, which the ledger counts once.
         let free = ledger.part(PartKind::MallocFree).map(|part| part.pss)?;
         let at_most = Bytes(self.bytes).min(free);
-        is_worthwhile(ledger, at_most).then(|| Finding {
+        let before = options_in_effect(ledger);
+        let is_set = self.options.iter().all(|(name, value)| {
+            before.split(',').any(|option| option.split_once(':') == Some((name, value)))
+        });
+        (!is_set && is_worthwhile(ledger, at_most)).then(|| Finding {
             code: self.code,
             evidence: self.evidence,
             remedy: self.remedy.to_owned(),
-            setting: Some(("malloc_conf", with_options(&options_in_effect(ledger), self.options))),
+            setting: Some(("malloc_conf", with_options(&before, self.options))),
             shrinks: vec![PartKind::MallocFree],
             at_most: Some(at_most),
         })
@@ -171,7 +231,7 @@ fn with_options(before: &str, changes: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::ledger::LedgerPart;
+    use carat_model::ledger::{LedgerPart, ProcessLedger};
     use carat_outside::malloc::{ChunkAmount, DecayTimes, MallocCensus, PageAmount};
 
     const MB: u64 = 1_000_000;
@@ -195,6 +255,7 @@ mod tests {
         let jemalloc = JemallocCensus {
             arenas: (0..).zip(arenas).map(own).collect(),
             background_thread: Some(false),
+            forked: Some(false),
             read_at_ns: Some(1 + quiet_ms * 1_000_000),
             ..JemallocCensus::default()
         };
@@ -221,12 +282,38 @@ mod tests {
     fn each_setting_that_helps_is_named_with_its_own_bytes() {
         let slow = ("jemalloc-decay", 20, "dirty_decay_ms:1000,muzzy_decay_ms:0".to_owned());
         assert_eq!(found(census(&[(20, 1)], 10_000, 100)), std::slice::from_ref(&slow));
-        assert_eq!(found(census(&[(20, 1)], -1, 90_000)), [slow]);
+        let left = format!("{},background_thread:true", slow.2);
+        let left = [("jemalloc-decay", 20, left)];
+        for (dirty_ms, quiet_ms) in [(-1, 90_000), (10_000, 5_000)] {
+            assert_eq!(found(census(&[(20, 1)], dirty_ms, quiet_ms)), left);
+        }
         let stale = ("jemalloc-background-thread", 20, "background_thread:true".to_owned());
         assert_eq!(found(census(&[(20, 1)], 10_000, 90_000)), std::slice::from_ref(&stale));
         assert_eq!(found(census(&[(20, 1)], 1000, 90_000)), [stale]);
         let arenas = ("jemalloc-arenas", 9, "narenas:2".to_owned());
         assert_eq!(found(census(&[(0, 30), (0, 3), (0, 3), (0, 3)], 1000, 1)), [arenas]);
+    }
+
+    #[test]
+    fn no_background_thread_is_suggested_to_a_process_that_was_forked() {
+        let at_once = [("jemalloc-decay", 20, "dirty_decay_ms:0,muzzy_decay_ms:0".to_owned())];
+        for forked in [Some(true), None] {
+            for (dirty_ms, quiet_ms) in [(1000, 90_000), (10_000, 90_000), (10_000, 5_000)] {
+                let mut worker = census(&[(20, 1)], dirty_ms, quiet_ms);
+                worker.malloc.as_mut().unwrap().jemalloc.as_mut().unwrap().forked = forked;
+                assert_eq!(found(worker), at_once, "{dirty_ms} ms, quiet for {quiet_ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn options_that_are_set_already_are_no_advice() {
+        let mut ledger = ledger();
+        let set = |value: &str| vec![(VARIABLE.to_owned(), value.to_owned())];
+        let process = |value| ProcessLedger { environment: set(value), ..ProcessLedger::default() };
+        ledger.processes = vec![process("prof:false,background_thread:true")];
+        let found = jemalloc_findings(&ledger, &[census(&[(20, 1)], 1000, 90_000)]).unwrap();
+        assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) mod threads;
 
 pub use data::{HolderAmount, HolderKind, OwnerCensus, ReachCensus};
 pub use load::ChunkLoad;
+pub(crate) use threads::is_forked;
 pub use threads::{ThreadPlace, read_threads};
 
 use crate::bytes::word_in;

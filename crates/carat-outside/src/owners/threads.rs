@@ -9,6 +9,10 @@ use std::path::Path;
 
 /// Threads that are read.
 const THREADS: usize = 65_536;
+/// Fields of `/proc/PID/stat`: the first behind the name, the parent, and where the stack begins.
+const STATE: usize = 3;
+const PARENT: usize = 4;
+const START_OF_STACK: usize = 28;
 /// Alignment of the head of a thread's robust mutexes: 736 in its block on x86-64 and 224 on aarch64, and blocks are aligned to 64.
 const HEAD_ALIGNMENT: usize = 16;
 
@@ -35,6 +39,31 @@ pub fn read_threads(proc: &Path, process: u32) -> Vec<ThreadPlace> {
         entries.filter_map(|entry| read_thread(&entry.path())).collect();
     threads.sort_by_key(|thread| (thread.id != process, thread.id));
     threads
+}
+
+/// Whether a process was forked from its parent and has executed no program since: only then their stacks begin at the same
+/// address. `None` if that cannot be read, or if another process than the one that forked it may be its parent now.
+pub(crate) fn is_forked(proc: &Path, process: u32) -> Option<bool> {
+    let own = fs::read_to_string(proc.join(process.to_string()).join("stat")).ok()?;
+    let parent = number_in_stat(&own, PARENT)?;
+    if parent == 0 {
+        return Some(false);
+    }
+    let of_parent = fs::read_to_string(proc.join(parent.to_string()).join("stat")).ok()?;
+    let [own, of_parent] = [own, of_parent].map(|stat| number_in_stat(&stat, START_OF_STACK));
+    // The kernel says 0 to those who may not read the process.
+    let (own, of_parent) = (own.filter(|at| *at != 0)?, of_parent.filter(|at| *at != 0)?);
+    match own == of_parent {
+        true => Some(true),
+        // Process 1 is the parent of those whose own has ended.
+        false => (parent != 1).then_some(false),
+    }
+}
+
+/// A field of `/proc/PID/stat`, which counts from 1.
+fn number_in_stat(stat: &str, field: usize) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(field - STATE)?.parse().ok()
 }
 
 fn read_thread(folder: &Path) -> Option<ThreadPlace> {
@@ -180,6 +209,35 @@ mod tests {
         assert_eq!(threads[0].id, own);
         assert!(threads.iter().all(|thread| !thread.name.is_empty()));
         assert!(read_threads(Path::new("/proc"), u32::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_was_forked_and_is_another_program_now_is_not_forked() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let found = is_forked(Path::new("/proc"), child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, Some(false));
+        let folder = tempfile::tempdir().unwrap();
+        let stat = |pid: u32, name: &str, parent: u32, stack: u64| {
+            let rest = (5..28).map(|field| format!("{field} ")).collect::<String>();
+            let own = folder.path().join(pid.to_string());
+            fs::create_dir_all(&own).unwrap();
+            let text = format!("{pid} ({name}) S {parent} {rest}{stack} 29 30\n");
+            fs::write(own.join("stat"), text).unwrap();
+        };
+        stat(1, "init", 0, 5000);
+        stat(10, "puma 5) S 9", 1, 7000);
+        stat(11, "puma", 10, 7000);
+        stat(12, "sh", 10, 8000);
+        stat(13, "puma", 10, 0);
+        stat(14, "puma", 99, 7000);
+        let forked = [1, 10, 11, 12, 13, 14, 15].map(|pid| is_forked(folder.path(), pid));
+        let unknown = None;
+        assert_eq!(
+            forked,
+            [Some(false), unknown, Some(true), Some(false), unknown, unknown, unknown]
+        );
     }
 
     #[test]

@@ -32,6 +32,10 @@ pub struct JemallocCensus {
     pub decay: Vec<(DecayTimes, u64)>,
     /// Whether a thread returns unused pages in the background; `None` if the threads of the process are unknown.
     pub background_thread: Option<bool>,
+    /// Whether the process was forked and has executed no program since, in which case jemalloc has ended its background thread;
+    /// `None` if that cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<bool>,
     /// Entries of thread caches that are no region in use, as they were taken out or freed since.
     pub stale_cached: u64,
     /// Slabs whose bitmap contradicted their count even when they were read again.
