@@ -11,6 +11,8 @@ use crate::memory::Memory;
 const CLASSES: u64 = 235;
 /// Classes with a size.
 const SIZED: u64 = 232;
+/// The smallest class without slabs, with pages of 4 KiB.
+const FIRST_LARGE: u64 = 36;
 /// Bytes of an extent's record that are read: its bits, its address, its size.
 const RECORD: usize = 24;
 /// Offset of a slab's bitmap in the record, in which a set bit is a free region.
@@ -124,6 +126,12 @@ impl TreeLayout {
         1 << (self.page_bits - 3)
     }
 
+    /// Number and bytes of the smallest class that has no slabs (`SC_LARGE_MINCLASS`).
+    pub(super) fn first_large(&self) -> (u64, u64) {
+        let class = FIRST_LARGE + 4 * u64::from(self.page_bits.saturating_sub(12));
+        (class, self.page() << 2)
+    }
+
     /// An entry of a leaf; `None` if it is empty.
     pub(super) fn entry(&self, bytes: &[u8]) -> Option<LeafEntry> {
         let word = word_in(bytes, 0)?;
@@ -202,10 +210,11 @@ impl Extent {
         class_bytes(self.class)
     }
 
-    /// Number of regions of a slab; `None` where the class does not divide the slab, as it does in every slab.
+    /// Number of regions of a slab; `None` if it can be none. Only the option `slab_sizes` makes slabs that their regions do not
+    /// fill.
     pub(super) fn regions(&self, layout: &TreeLayout) -> Option<u64> {
-        let size = self.class_bytes().filter(|size| self.size.is_multiple_of(*size))?;
-        Some(self.size / size).filter(|count| (1..=layout.most_regions()).contains(count))
+        let count = self.size / self.class_bytes()?;
+        (1..=layout.most_regions()).contains(&count).then_some(count)
     }
 
     /// Whether the entry of a leaf for a page can be one of this extent.
@@ -261,6 +270,10 @@ mod tests {
             (35, 14336),
         ] {
             assert_eq!(class_bytes(class), Some(size));
+        }
+        for layout in LAYOUTS {
+            let (class, bytes) = layout.first_large();
+            assert_eq!(class_bytes(class), Some(bytes), "{layout:?}");
         }
         assert_eq!(class_bytes(231), Some((1 << 62) + 3 * (1 << 60)));
         assert_eq!((class_bytes(232), class_bytes(u64::MAX)), (None, None));

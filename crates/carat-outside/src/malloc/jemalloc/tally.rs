@@ -89,6 +89,9 @@ impl<'a> JemallocTally<'a> {
         for number in 0..self.extents.all.len() {
             self.extent(memory, number);
         }
+        for extent in &self.extents.unread {
+            self.missing(extent);
+        }
         merge(&mut census.slabs, self.slabs.into_values());
         merge(&mut census.large, self.large.into_values());
         census.heap_page_bytes += self.heap_page_bytes;
@@ -153,10 +156,14 @@ impl<'a> JemallocTally<'a> {
         match (extent.class_bytes(), extent.is_slab) {
             (Some(size), true) => self.slab(number, extent, size),
             (Some(size), false) => self.large(extent, size),
-            (None, _) => {
-                let missing = &mut arena.census.missing_bytes;
-                *missing = missing.saturating_add(extent.size);
-            }
+            (None, _) => self.missing(extent),
+        }
+    }
+
+    fn missing(&mut self, extent: &Extent) {
+        if let Some(arena) = self.arenas.get_mut(&extent.arena) {
+            let missing = &mut arena.census.missing_bytes;
+            *missing = missing.saturating_add(extent.size);
         }
     }
 
@@ -188,34 +195,51 @@ impl<'a> JemallocTally<'a> {
             self.keep(Chunk::bare(address, size, state));
             self.count(extent, (address, size), state, is_whole);
         }
+        let end = start + regions * size;
         if let Some(from) = free_from {
-            self.keep(Chunk::bare(from, start + regions * size - from, ChunkState::Free));
+            self.keep(Chunk::bare(from, end - from, ChunkState::Free));
         }
+        self.rest(extent, (end, extent.end(&self.layout)));
     }
 
-    /// A region with an extent of its own. Since 5.3.1 it has the bytes that were asked for, in whole pages, and not those of its
-    /// class.
-    fn large(&mut self, extent: &Extent, class_bytes: u64) {
-        let end = extent.end(&self.layout);
-        let room = extent.size.saturating_sub(self.spare).min(end.saturating_sub(extent.address));
-        let size = class_bytes.min(room);
-        let class = self
-            .large
-            .entry(extent.class)
-            .or_insert(LargeClass { size: class_bytes, ..LargeClass::default() });
-        class.regions += 1;
-        class.bytes = class.bytes.saturating_add(size);
-        let state = self.state_of(extent.address, size, extent.class);
-        self.keep(Chunk::bare(extent.address, size, state));
-        self.count(extent, (extent.address, size), state, false);
-        let from = extent.address.saturating_add(size);
+    /// Pages of an active extent that no region has.
+    fn rest(&mut self, extent: &Extent, (from, end): (u64, u64)) {
         if from < end {
             self.keep(Chunk::bare(from, end - from, ChunkState::Free));
         }
         let Some(arena) = self.arenas.get_mut(&extent.arena) else { return };
-        let before = arena.pages.present(extent.first_page(&self.layout), extent.address);
-        let rest = before.saturating_add(arena.pages.present(from, end));
-        arena.census.header_bytes = arena.census.header_bytes.saturating_add(rest);
+        let present = arena.pages.present(from, end.max(from));
+        arena.census.header_bytes = arena.census.header_bytes.saturating_add(present);
+    }
+
+    /// A region with an extent of its own. Since 5.3.1 it has the bytes that were asked for, in whole pages, and not those of its
+    /// class. A region of a class with slabs is one that the profiler sampled: jemalloc counts it as one of the smallest class
+    /// without them.
+    fn large(&mut self, extent: &Extent, class_bytes: u64) {
+        let end = extent.end(&self.layout);
+        let room = extent.size.saturating_sub(self.spare).min(end.saturating_sub(extent.address));
+        let size = class_bytes.min(room);
+        let (first_large, least) = self.layout.first_large();
+        let (class, class_bytes, counted) = match extent.class < first_large {
+            true => (first_large, least, least.min(room)),
+            false => (extent.class, class_bytes, size),
+        };
+        let class = self
+            .large
+            .entry(class)
+            .or_insert(LargeClass { size: class_bytes, ..LargeClass::default() });
+        class.regions += 1;
+        class.bytes = class.bytes.saturating_add(counted);
+        let state = self.state_of(extent.address, size, extent.class);
+        self.keep(Chunk::bare(extent.address, size, state));
+        self.count(extent, (extent.address, size), state, false);
+        if let Some(arena) = self.arenas.get_mut(&extent.arena) {
+            let own = &mut arena.own.allocated_bytes;
+            *own = own.saturating_add(counted - size);
+            let before = arena.pages.present(extent.first_page(&self.layout), extent.address);
+            arena.census.header_bytes = arena.census.header_bytes.saturating_add(before);
+        }
+        self.rest(extent, (extent.address.saturating_add(size), end));
     }
 
     /// What a region is that its slab has in use.

@@ -101,6 +101,53 @@ fn a_large_region_that_is_smaller_than_its_class_has_its_own_size() {
 }
 
 #[test]
+fn a_sampled_region_counts_as_jemalloc_counts_it_and_takes_what_was_requested() {
+    for layout in 0..LAYOUTS.len() {
+        let mut made = made(layout);
+        let before = read(&mut made.memory).unwrap();
+        let page = LAYOUTS[layout].page();
+        let address = made.large_of(0, 9, 0x40, 4 * page);
+        let reading = read(&mut made.memory).unwrap();
+        let allocated = [&reading, &before].map(|reading| own(reading).allocated_bytes);
+        assert_eq!(allocated[0] - allocated[1], 4 * page, "{layout}");
+        let in_use = [&reading, &before].map(|reading| reading.census.total().in_use.bytes);
+        assert_eq!(in_use[0] - in_use[1], 160, "{layout}");
+        let class = own(&reading).large.iter().find(|one| one.size == 4 * page);
+        assert_eq!(class.map(|one| (one.regions, one.bytes)), Some((1, 4 * page)), "{layout}");
+        let chunk = reading.chunks.exact(address).and_then(|number| reading.chunks.get(number));
+        assert_eq!(chunk, Some(Chunk::bare(address, 160, ChunkState::Live)), "{layout}");
+        let total = reading.census.total();
+        assert_eq!(
+            total.system_bytes - total.idle.bytes + total.idle.present,
+            total.resident_bytes
+        );
+    }
+}
+
+#[test]
+fn a_slab_that_its_regions_do_not_fill_is_read() {
+    for layout in 0..LAYOUTS.len() {
+        let mut made = made(layout);
+        made.slab(0, 9, 16, 20);
+        let reading = read(&mut made.memory).unwrap();
+        let bytes = 16 * LAYOUTS[layout].page();
+        let class = own(&reading).slabs.iter().find(|one| one.size == 160).unwrap();
+        assert_eq!((class.slabs, class.in_use, class.bytes), (1, 20, bytes), "{layout}");
+        assert_eq!(class.free, bytes / 160 - 20, "{layout}");
+        assert_eq!(reading.census.total().missing_bytes, 0, "{layout}");
+    }
+}
+
+#[test]
+fn a_slab_that_cannot_be_one_is_missing_with_its_bytes() {
+    let mut made = made(0);
+    // More regions than a bitmap has bits for.
+    made.slab(0, 0, 2, 20);
+    let total = read(&mut made.memory).unwrap().census.total();
+    assert_eq!(total.missing_bytes, 2 * PAGE);
+}
+
+#[test]
 fn regions_in_caches_are_not_in_use_and_entries_of_old_are_dropped() {
     for layout in 0..LAYOUT_COUNT {
         let mut made = made(layout);

@@ -38,6 +38,8 @@ pub(super) struct Extents {
     /// Entries of leaves that agreed with the record of their extent, and that did not.
     pub(super) sound: u64,
     pub(super) wrong: u64,
+    /// Slabs that could not be read.
+    pub(super) unread: Vec<Extent>,
     /// Slabs whose bitmap contradicts their count.
     pub(super) torn: u64,
     /// Extents of the huge-page allocator.
@@ -183,7 +185,10 @@ impl Walk<'_> {
         }
         match self.bitmap(memory, extent) {
             Some((extent, bitmap)) => self.extents.push(extent, &bitmap),
-            None => self.extents.wrong += 1,
+            None => {
+                self.extents.wrong += 1;
+                self.extents.unread.push(extent);
+            }
         }
     }
 
