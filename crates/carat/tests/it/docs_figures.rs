@@ -205,3 +205,57 @@ fn a_shortened_file_keeps_every_sample_with_a_moment_and_the_last() {
     }
     assert_eq!(kept.last().unwrap()["at_ms"], last);
 }
+
+#[test]
+fn markers_that_are_kept_aside_are_put_back_where_the_text_moved_and_missed_where_it_is_gone() {
+    require!(Ruby);
+    let folder = page(&format!(
+        "It saves <!-- = kept compact memory.rss.final difference -->?<!-- / --> of <!-- given -->5 MB<!-- / -->.\n\n{TABLE}\nThe end.\n"
+    ));
+    for arguments in [&["page.md"][..], &["--aside", "page.md"], &["--check", "page.md"]] {
+        let ran = docs(&folder, arguments);
+        assert!(ran.status.success(), "{arguments:?} {}", text(&ran));
+    }
+    let raw = fs::read_to_string(folder.path("page.md")).unwrap();
+    assert!(!raw.contains("<!--") && raw.contains("It saves −0."), "{raw}");
+    // Words before and between, another break of lines, and a marker that is written into the text.
+    let moved = raw
+        .replace("It saves", "First.\n\nIt\nsaves")
+        .replace("The end.", "The <!-- given -->7 MB<!-- / --> end.");
+    folder.write("page.md", &moved);
+    assert!(!docs(&folder, &["--check", "page.md"]).status.success());
+    assert!(docs(&folder, &["page.md"]).status.success());
+    let written = fs::read_to_string(folder.path("page.md")).unwrap();
+    assert_eq!(written, moved.replace("<!-- given -->7 MB<!-- / -->", "7 MB"));
+    assert!(docs(&folder, &["--check", "page.md"]).status.success());
+    folder.write("page.md", &written.replace("saves −0.", "saves −9."));
+    let lost = docs(&folder, &["--check", "page.md"]);
+    assert!(
+        !lost.status.success() && text(&lost).contains("write its marker there again"),
+        "{}",
+        text(&lost)
+    );
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_named_with_its_line() {
+    require!(Ruby);
+    let folder = Folder::new("links");
+    fs::create_dir(folder.path("docs")).unwrap();
+    folder.write("docs/other.md", "# A title, with `code`\n\n<a id=\"by-hand\"></a>\n");
+    let fine = "[a](docs/other.md#a-title-with-code) [b](docs/other.md#by-hand) [c](docs) [d](https://example.org/x)\n\n```\n[e](gone.md)\n```\n";
+    folder.write("page.md", fine);
+    assert!(docs(&folder, &["--check", "page.md"]).status.success());
+    for (link, says) in [
+        ("gone.md", "leads to gone.md, which does not exist"),
+        ("docs/other.md#gone", "docs/other.md has no such heading"),
+        ("#gone", "page.md has no such heading"),
+        ("../gone.md", "leads out of the repository"),
+    ] {
+        folder.write("page.md", &format!("{fine}\nSee [it]({link}).\n"));
+        let found = docs(&folder, &["--check", "page.md"]);
+        assert_eq!(found.status.code(), Some(1), "{link}: {}", text(&found));
+        let said = text(&found);
+        assert!(said.contains("page.md:7: ") && said.contains(says), "{link}: {said}");
+    }
+}

@@ -9,6 +9,7 @@ extern crate carat_test_macro;
 #[macro_use]
 mod harness;
 
+mod action;
 mod address_bomb;
 mod call_caches;
 mod calloc_arena;
