@@ -1,26 +1,47 @@
 //! What keeps more objects alive than before, by name: two readings of one process, or of two of the same program.
 //!
-//! Only old objects count. Young ones belong to what runs at the moment, and there are always many of them.
+//! Old objects count first. Young ones mostly belong to what runs at the moment, but also to a leak that no collection has seen yet.
 
 use carat_outside::census::{Census, CensusPart};
-use carat_outside::who::{KeptAmount, KeptBy, KeptTree};
+use carat_outside::who::{
+    KeeperKind, KeptAmount, KeptBy, KeptClass, KeptTree, WayLink, WayRoot, WayStep,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
 /// What is kept in one way grows there, and not only somewhere below it, if so many of a hundred new objects are its own.
 const OWN: i128 = 2;
+/// Steps of a way that are told.
+const STEPS: usize = 32;
 /// Bytes of the smallest object.
 const SMALLEST: u64 = 40;
+
+/// Classes of what a program consists of.
+const CODE: [&str; 2] = ["Class", "Module"];
+
+/// What grew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrownKind {
+    /// Objects of the program.
+    Data,
+    /// Classes, methods, bytecode, and what Ruby keeps beside them.
+    Code,
+    /// Names of symbols, which others keep.
+    Symbols,
+}
 
 /// What is kept in one way, and grew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HolderGrowth {
+    /// What it is.
+    pub kind: GrownKind,
     /// By what it is kept, the nearest first.
     pub by: Vec<KeptBy>,
     /// The classes of what is kept in this way itself, the one that grew most first.
     pub classes: Vec<ClassGrown>,
-    /// Growth of the old objects that are kept in this way and of all to which they lead. Not more than that where a reading
-    /// does not list the way.
+    /// Growth of the objects that are kept in this way and of all to which they lead; at least so much where a reading does not
+    /// list the way.
     pub objects: i128,
     /// Growth of their bytes; at least, as the objects.
     pub bytes: i128,
@@ -30,7 +51,7 @@ pub struct HolderGrowth {
     pub now: KeptAmount,
 }
 
-/// Old objects of one class.
+/// Objects of one class that are kept in one way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClassGrown {
     /// The class's name.
@@ -50,8 +71,10 @@ pub struct HolderGrowths {
     pub before: KeptAmount,
     /// All that is kept.
     pub after: KeptAmount,
-    /// What grew, the most bytes first.
+    /// What grew by old objects: first objects of the program, and the most bytes first.
     pub grown: Vec<HolderGrowth>,
+    /// The same by young objects.
+    pub young: Vec<HolderGrowth>,
 }
 
 /// Compares what two readings keep, each summed over its processes.
@@ -60,17 +83,6 @@ pub struct HolderGrowths {
 /// The reason why one of them does not say it.
 pub fn holder_growth(before: &[Census], after: &[Census]) -> Result<HolderGrowths, String> {
     let trees = (trees(before)?, trees(after)?);
-    let mut joined = JoinedTree::default();
-    trees.0.iter().for_each(|tree| joined.add(tree, Side::Before));
-    trees.1.iter().for_each(|tree| joined.add(tree, Side::After));
-    joined.unlisted = trees
-        .0
-        .iter()
-        .map(|tree| if tree.left_out > 0 { tree.left_out_bytes } else { 0 })
-        .collect();
-    let mut grown = Vec::new();
-    joined.tops.iter().for_each(|top| joined.grown(*top, &mut grown));
-    grown.sort_by_key(|one| std::cmp::Reverse((one.bytes, one.objects)));
     let sum = |trees: &[&KeptTree]| {
         trees.iter().fold(KeptAmount::default(), |sum, tree| sum.plus(tree.all))
     };
@@ -78,7 +90,8 @@ pub fn holder_growth(before: &[Census], after: &[Census]) -> Result<HolderGrowth
         processes: (before.len(), after.len()),
         before: sum(&trees.0),
         after: sum(&trees.1),
-        grown,
+        grown: JoinedTree::of(&trees.0, &trees.1, Age::Old).all_grown(),
+        young: JoinedTree::of(&trees.0, &trees.1, Age::Young).all_grown(),
     })
 }
 
@@ -95,23 +108,51 @@ fn kept_by(census: &Census) -> Result<&KeptTree, String> {
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Before,
-    After,
+/// Which objects count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Age {
+    #[default]
+    Old,
+    Young,
 }
 
-/// One way in both readings.
+impl Age {
+    /// Objects and bytes.
+    const fn amount(self, all: KeptAmount) -> (u64, u64) {
+        match self {
+            Self::Old => (all.old_objects, all.old_bytes),
+            Self::Young => (
+                all.objects.saturating_sub(all.old_objects),
+                all.bytes.saturating_sub(all.old_bytes),
+            ),
+        }
+    }
+
+    /// Objects that are kept in one way themselves. Some never get old, such as fibers, so that those of any age count where what
+    /// they lead to does.
+    const fn own(self, all: KeptAmount) -> u64 {
+        match self {
+            Self::Old => all.objects,
+            Self::Young => self.amount(all).0,
+        }
+    }
+
+    const fn of_class(self, class: &KeptClass) -> u64 {
+        match self {
+            Self::Old => class.objects,
+            Self::Young => class.objects.saturating_sub(class.old_objects),
+        }
+    }
+}
+
+/// One way in both readings: what it is before and after.
 #[derive(Debug, Default)]
 struct JoinedNode {
     above: Option<usize>,
     by: KeptBy,
     below: Vec<usize>,
-    before: KeptAmount,
-    after: KeptAmount,
-    own_before: u64,
-    own_after: u64,
-    /// Old objects by class.
+    all: (KeptAmount, KeptAmount),
+    own: (KeptAmount, KeptAmount),
     classes: BTreeMap<String, (u64, u64)>,
     /// Trees of the first reading that list it.
     listed: usize,
@@ -120,33 +161,46 @@ struct JoinedNode {
 /// The ways of both readings.
 #[derive(Debug, Default)]
 struct JoinedTree {
+    age: Age,
     nodes: Vec<JoinedNode>,
     tops: Vec<usize>,
     numbers: HashMap<(Option<usize>, KeptBy), usize>,
-    /// Bytes that a way has at most which a tree of the first reading does not list.
+    /// Bytes that a way has at most which a tree of the first reading does not list, the largest first.
     unlisted: Vec<u64>,
 }
 
+/// One side of both.
+fn side<T>(both: &mut (T, T), is_later: bool) -> &mut T {
+    if is_later { &mut both.1 } else { &mut both.0 }
+}
+
 impl JoinedTree {
-    fn add(&mut self, tree: &KeptTree, side: Side) {
+    fn of(before: &[&KeptTree], after: &[&KeptTree], age: Age) -> Self {
+        let bound = |tree: &&KeptTree| if tree.left_out > 0 { tree.left_out_bytes } else { 0 };
+        let mut unlisted: Vec<u64> = before.iter().map(bound).collect();
+        unlisted.sort_unstable_by(|one, two| two.cmp(one));
+        let mut joined = Self { age, unlisted, ..Self::default() };
+        before.iter().for_each(|tree| joined.add(tree, false));
+        after.iter().for_each(|tree| joined.add(tree, true));
+        joined
+    }
+
+    fn add(&mut self, tree: &KeptTree, is_later: bool) {
         let mut places: Vec<usize> = Vec::with_capacity(tree.nodes.len());
         for node in &tree.nodes {
             // What is above comes before; otherwise somebody else made the file.
             let above = node.above.and_then(|above| places.get(above as usize).copied());
             let number = self.number(above, &node.by);
             places.push(number);
+            let age = self.age;
             let joined = &mut self.nodes[number];
-            let (sum, own) = match side {
-                Side::Before => (&mut joined.before, &mut joined.own_before),
-                Side::After => (&mut joined.after, &mut joined.own_after),
-            };
-            *sum = sum.plus(node.all);
-            *own = own.saturating_add(node.own.old_objects);
-            joined.listed += usize::from(side == Side::Before);
+            joined.listed += usize::from(!is_later);
+            let (all, own) = (side(&mut joined.all, is_later), side(&mut joined.own, is_later));
+            (*all, *own) = (all.plus(node.all), own.plus(node.own));
             for class in &node.classes {
                 let counts = joined.classes.entry(class.name.clone()).or_default();
-                let count = if side == Side::Before { &mut counts.0 } else { &mut counts.1 };
-                *count = count.saturating_add(class.old_objects);
+                let count = side(counts, is_later);
+                *count = count.saturating_add(age.of_class(class));
             }
         }
     }
@@ -166,51 +220,66 @@ impl JoinedTree {
         number
     }
 
-    /// Bytes that a way may have had in trees of the first reading that do not list it.
+    /// Bytes that a way may have had in trees of the first reading that do not list it: the largest bounds, as it is not kept which
+    /// trees these are.
     fn unlisted_bytes(&self, node: &JoinedNode) -> u64 {
-        // Which trees list it is not kept: the largest bounds are taken.
-        let mut bounds = self.unlisted.clone();
-        bounds.sort_unstable_by(|one, two| two.cmp(one));
-        bounds.iter().take(self.unlisted.len().saturating_sub(node.listed)).sum()
+        let missing = self.unlisted.len().saturating_sub(node.listed);
+        self.unlisted.iter().take(missing).sum()
     }
 
     fn bytes(&self, node: &JoinedNode) -> i128 {
-        let before = node.before.old_bytes.saturating_add(self.unlisted_bytes(node));
-        i128::from(node.after.old_bytes) - i128::from(before)
+        let before = self.age.amount(node.all.0).1.saturating_add(self.unlisted_bytes(node));
+        i128::from(self.age.amount(node.all.1).1) - i128::from(before)
     }
 
     fn objects(&self, node: &JoinedNode) -> i128 {
         let unlisted = self.unlisted_bytes(node) / SMALLEST;
-        let before = node.before.old_objects.saturating_add(unlisted);
-        i128::from(node.after.old_objects) - i128::from(before)
+        let before = self.age.amount(node.all.0).0.saturating_add(unlisted);
+        i128::from(self.age.amount(node.all.1).0) - i128::from(before)
     }
 
-    /// Adds what grew of a way: the way itself if objects are added there, otherwise what grew below it.
-    fn grown(&self, number: usize, found: &mut Vec<HolderGrowth>) {
+    /// Objects that were added in a way itself.
+    fn own(&self, node: &JoinedNode) -> i128 {
+        let (before, after) = (self.age.own(node.own.0), self.age.own(node.own.1));
+        i128::from(after) - i128::from(before)
+    }
+
+    /// Everything that grew.
+    fn all_grown(&self) -> Vec<HolderGrowth> {
+        let mut found = Vec::new();
         // Ways have few steps, but a file can have any.
-        let mut waiting = vec![number];
+        let mut waiting = self.tops.clone();
         while let Some(number) = waiting.pop() {
             let node = &self.nodes[number];
-            let (bytes, objects) = (self.bytes(node), self.objects(node));
-            let own = i128::from(node.own_after) - i128::from(node.own_before);
+            let (bytes, own) = (self.bytes(node), self.own(node));
             let below = || node.below.iter().copied();
-            let grows = |one: &usize| self.bytes(&self.nodes[*one]) > 0;
-            let grows_here = own > 0 && own * 100 >= objects * OWN;
-            let by_those =
-                || -> i128 { below().filter(grows).map(|one| self.bytes(&self.nodes[one])).sum() };
-            if !grows_here && by_those() * 2 > bytes.max(0) {
+            let by_those: i128 =
+                below().map(|one| self.bytes(&self.nodes[one])).filter(|bytes| *bytes > 0).sum();
+            // The way itself where objects are added there, otherwise what grew below it.
+            let grows_here = own > 0 && own * 100 >= self.objects(node) * OWN;
+            if !grows_here && by_those * 2 > bytes.max(0) {
                 waiting.extend(below());
             } else if bytes > 0 {
                 found.push(self.growth(number));
             }
         }
+        found.sort_by(|one, two| {
+            let key = |one: &HolderGrowth| {
+                (one.kind != GrownKind::Data, std::cmp::Reverse((one.bytes, one.objects)))
+            };
+            key(one)
+                .cmp(&key(two))
+                .then_with(|| format!("{:?}", one.by).cmp(&format!("{:?}", two.by)))
+        });
+        found
     }
 
     fn growth(&self, number: usize) -> HolderGrowth {
         let node = &self.nodes[number];
         let mut by = vec![node.by.clone()];
         let mut at = node.above;
-        while let Some(above) = at {
+        // A file can have ways of any length.
+        while let Some(above) = at.filter(|_| by.len() < STEPS) {
             by.push(self.nodes[above].by.clone());
             at = self.nodes[above].above;
         }
@@ -222,14 +291,28 @@ impl JoinedTree {
         let mut classes: Vec<ClassGrown> = classes.collect();
         classes.sort_by_key(|class| std::cmp::Reverse(class.grown));
         HolderGrowth {
+            kind: kind(&by, classes.first()),
             by,
             classes,
             objects: self.objects(node),
             bytes: self.bytes(node),
             at_least: self.unlisted_bytes(node) > 0,
-            now: node.after,
+            now: node.all.1,
         }
     }
+}
+
+/// What grew, by the objects themselves and by what keeps them.
+fn kind(by: &[KeptBy], class: Option<&ClassGrown>) -> GrownKind {
+    if by.last() == Some(&KeptBy::Root(WayRoot::SymbolTable)) {
+        return GrownKind::Symbols;
+    }
+    let is_code = class.is_none_or(|class| {
+        class.name.starts_with('(') || CODE.contains(&class.name.as_str()) || class.grown <= 0
+    });
+    let of_class = matches!(by.last(), Some(KeptBy::Step(WayStep { link: WayLink::Unnamed, of }))
+        if matches!(of.kind, KeeperKind::Class | KeeperKind::Included | KeeperKind::Singleton | KeeperKind::Code));
+    if is_code || of_class { GrownKind::Code } else { GrownKind::Data }
 }
 
 #[cfg(test)]
@@ -251,7 +334,9 @@ mod tests {
 
     /// `@seen of Recent` has an array of so many posts, each with four objects; a class has code.
     fn reading(posts: u64, code: u64) -> Vec<Census> {
-        let classes = |name: &str, count| vec![KeptClass { name: name.into(), old_objects: count }];
+        let classes = |name: &str, count| {
+            vec![KeptClass { name: name.into(), objects: count, old_objects: count }]
+        };
         let seen = step(WayLink::Variable("@seen".into()), "Recent");
         let node = |above, by, all, own: u64, class: &str| KeptNode {
             above,
@@ -280,7 +365,8 @@ mod tests {
         assert_eq!((first.objects, first.bytes, first.at_least), (1000, 40_000, false));
         let grown = ClassGrown { name: "Post".into(), grown: 200, now: 300 };
         assert_eq!(first.classes, [grown]);
-        assert_eq!(found.grown[1].objects, 20);
+        assert_eq!((found.grown[1].objects, found.grown[1].kind), (20, GrownKind::Code));
+        assert!(found.young.is_empty());
         assert_eq!(found.after.old_objects - found.before.old_objects, 1020);
     }
 
@@ -293,6 +379,29 @@ mod tests {
         let found = holder_growth(&before, &reading(300, 920)).unwrap();
         let posts = &found.grown[0];
         assert_eq!((posts.bytes, posts.objects, posts.at_least), (24_000, 600, true));
+    }
+
+    #[test]
+    fn code_that_was_loaded_comes_after_the_objects_of_the_program() {
+        let found = holder_growth(&reading(100, 900), &reading(110, 9000)).unwrap();
+        let kinds: Vec<GrownKind> = found.grown.iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [GrownKind::Data, GrownKind::Code]);
+        assert!(found.grown[0].bytes < found.grown[1].bytes);
+    }
+
+    #[test]
+    fn objects_that_no_collection_has_seen_yet_are_told_apart() {
+        let mut after = reading(300, 900);
+        let kept = after[0].who.as_mut().unwrap().kept.as_mut().unwrap();
+        for (node, of_before) in kept.nodes.iter_mut().zip([(501, 1), (500, 100), (900, 900)]) {
+            (node.all.old_objects, node.all.old_bytes) = (of_before.0, of_before.0 * 40);
+            (node.own.old_objects, node.own.old_bytes) = (of_before.1, of_before.1 * 40);
+            node.classes[0].old_objects = of_before.1;
+        }
+        let found = holder_growth(&reading(100, 900), &after).unwrap();
+        assert!(found.grown.is_empty(), "{:?}", found.grown);
+        assert_eq!((found.young.len(), found.young[0].objects), (1, 1000));
+        assert_eq!(found.young[0].classes[0].grown, 200);
     }
 
     #[test]

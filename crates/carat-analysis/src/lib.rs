@@ -40,7 +40,7 @@ pub use conclude::conclude;
 pub use curves::curves;
 pub use diagnosis::{Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, diagnosis};
 pub use forecast::{Forecast, Outlook, forecast};
-pub use holder_growth::{ClassGrown, HolderGrowth, HolderGrowths, holder_growth};
+pub use holder_growth::{ClassGrown, GrownKind, HolderGrowth, HolderGrowths, holder_growth};
 pub use in_effect::leave_out_remedies_in_effect;
 pub use judge::NextStep;
 pub use judge::{Judge, Judgement};

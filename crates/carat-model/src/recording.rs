@@ -1,6 +1,7 @@
 //! A recording: the memory of one process tree over time.
 
-use super::{GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
+use super::{Bytes, GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
+use carat_outside::who::Way;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of a recording's file.
@@ -108,6 +109,10 @@ pub struct ClassGrowth {
     pub readings: u32,
     /// Mean bytes of an object at the end, with what it holds in malloc where that could be read.
     pub bytes_each: Option<f64>,
+    /// What keeps the objects that were added, at the last reading; `None` where most of them are not kept in one way, or
+    /// that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_by: Option<Way>,
 }
 
 impl Recording {

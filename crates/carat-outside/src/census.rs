@@ -444,7 +444,7 @@ fn who_part(
     request: &WhoRequest,
     (options, census, load): (&LookOptions, &mut Census, ChunkLoad),
 ) {
-    let need = who_need(census.process, load.slots, chunks.len() as u64);
+    let need = who_need(census.process, (load.slots, chunks.len() as u64), request);
     if let Err(reason) = options.memory.ask(need) {
         return census.unknown(CensusPart::Who, reason);
     }

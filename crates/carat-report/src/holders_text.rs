@@ -2,12 +2,14 @@
 
 use crate::numbers::{grouped, grouped_count};
 use crate::text::one_line;
-use carat_analysis::{HolderGrowth, HolderGrowths};
+use carat_analysis::{GrownKind, HolderGrowth, HolderGrowths};
 use carat_model::Bytes;
+use carat_outside::who::KeptBy;
 use std::fmt::{self, Write};
 
-/// Lines of what grew.
-const LINES: usize = 8;
+/// Lines of what grew by old objects, and by young ones.
+const LINES: usize = 6;
+const YOUNG_LINES: usize = 3;
 
 /// What keeps more than before: `since` is the name of the first reading.
 pub fn holder_growth_text(growths: &Result<HolderGrowths, String>, since: &str) -> String {
@@ -26,7 +28,7 @@ pub fn holder_growth_text(growths: &Result<HolderGrowths, String>, since: &str) 
 
 fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt::Result {
     let since = one_line(since);
-    let HolderGrowths { before, after, grown, processes } = growths;
+    let HolderGrowths { before, after, grown, young, processes } = growths;
     if processes.0 != processes.1 {
         let (one, two) = processes;
         writeln!(
@@ -38,51 +40,73 @@ fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt:
         writeln!(out, "Nothing keeps more old objects than in {since}.")?;
     } else {
         writeln!(out, "What keeps more old objects than in {since}:")?;
-    }
-    grown.iter().take(LINES).try_for_each(|one| write_growth(out, one))?;
-    let others = grown.len().saturating_sub(LINES);
-    if others > 0 {
-        let bytes: i128 = grown[LINES..].iter().map(|one| one.bytes).sum();
-        let others = grouped_count(others as u64, "other way");
-        writeln!(out, "  {:>10}  {others}, each with less", signed_bytes(bytes))?;
+        write_list(out, grown, LINES)?;
     }
     let objects = i128::from(after.old_objects) - i128::from(before.old_objects);
     let bytes = i128::from(after.old_bytes) - i128::from(before.old_bytes);
+    let objects = signed(objects);
     writeln!(
         out,
-        "All old objects: {} and {}; an object is old after some collections.",
-        signed(objects),
+        "All old objects: {objects} and {}. Old is what some collections have left.",
         signed_bytes(bytes)
-    )
+    )?;
+    let young: Vec<&HolderGrowth> =
+        young.iter().filter(|one| one.kind == GrownKind::Data).take(YOUNG_LINES).collect();
+    if !young.is_empty() {
+        writeln!(out, "Young objects, a leak if they stay:")?;
+    }
+    young.into_iter().try_for_each(|one| write_growth(out, one))
+}
+
+/// The objects of the program line by line, and in one line each the rest of them, code, and names of symbols.
+fn write_list(out: &mut String, grown: &[HolderGrowth], lines: usize) -> fmt::Result {
+    let of = |kind| grown.iter().filter(move |one| one.kind == kind);
+    of(GrownKind::Data).take(lines).try_for_each(|one| write_growth(out, one))?;
+    for (kind, skipped, what) in [
+        (GrownKind::Data, lines, "other holders, each with less"),
+        (GrownKind::Symbols, 0, "names of symbols"),
+        (GrownKind::Code, 0, "code that was loaded, and what Ruby keeps beside it"),
+    ] {
+        let bytes: i128 = of(kind).skip(skipped).map(|one| one.bytes).sum();
+        if bytes > 0 {
+            writeln!(out, "  {:>10}  {what}", signed_bytes(bytes))?;
+        }
+    }
+    Ok(())
 }
 
 /// One line: the growth, the objects themselves, and by what they are kept.
 fn write_growth(out: &mut String, growth: &HolderGrowth) -> fmt::Result {
-    let by: Vec<String> = growth.by.iter().map(ToString::to_string).collect();
     write!(out, "  {:>10}  ", signed_bytes(growth.bytes))?;
     if growth.at_least {
         write!(out, "at least: ")?;
     }
     match growth.classes.first().filter(|class| class.grown > 0) {
         Some(class) => {
-            write!(
-                out,
-                "{} {}, now {}",
-                signed(class.grown),
-                one_line(&class.name),
-                grouped(class.now)
-            )?;
+            let name = one_line(&class.name);
+            write!(out, "{} {name}, now {}", signed(class.grown), grouped(class.now))?;
             if growth.objects > class.grown {
-                write!(
-                    out,
-                    ", {} with all they lead to",
-                    grouped_count(growth.objects as u64, "object")
-                )?;
+                let objects = grouped_count(size(growth.objects), "object");
+                write!(out, ", {objects} with all they lead to")?;
             }
         }
         None => write!(out, "{} objects", signed(growth.objects))?,
     }
-    writeln!(out, " ← {}", one_line(&by.join(" ← ")))
+    writeln!(out, " ← {}", one_line(&path_text(&growth.by)))
+}
+
+/// By what something is kept, the nearest first.
+pub(crate) fn path_text(path: &[KeptBy]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for (number, by) in path.iter().enumerate() {
+        let before = number.checked_sub(1).and_then(|before| path.get(before));
+        // The step before has named it.
+        let is_named = matches!((by, before), (KeptBy::Itself(one), Some(KeptBy::Step(step))) if step.of == *one);
+        if !is_named {
+            parts.push(by.to_string());
+        }
+    }
+    parts.join(" ← ")
 }
 
 fn size(difference: i128) -> u64 {
@@ -116,6 +140,7 @@ mod tests {
             KeptBy::Step(WayStep { link, of: Holder { name: name.into(), ..Holder::default() } })
         };
         let posts = HolderGrowth {
+            kind: GrownKind::Data,
             by: vec![
                 step(WayLink::Element(None), "Array"),
                 step(WayLink::Variable("@seen".into()), "Recent"),
@@ -133,6 +158,7 @@ mod tests {
             before: all(100_000, 9_000_000),
             after: all(101_500, 9_300_000),
             grown: vec![posts],
+            young: Vec::new(),
         }
     }
 
@@ -142,8 +168,26 @@ mod tests {
             holder_growth_text(&Ok(growths()), "a.json"),
             "What keeps more old objects than in a.json:\n    \
              +0.21 MB  +187 Post, now 1,890, 1,484 objects with all they lead to ← an element of Array ← @seen of Recent\n\
-             All old objects: +1,500 and +0.30 MB; an object is old after some collections.\n"
+             All old objects: +1,500 and +0.30 MB. Old is what some collections have left.\n"
         );
+    }
+
+    #[test]
+    fn code_and_names_of_symbols_are_one_line_each_and_young_objects_have_their_own_heading() {
+        let mut all = growths();
+        let posts = all.grown[0].clone();
+        let many = |kind| vec![HolderGrowth { kind, ..posts.clone() }; 9];
+        all.grown.extend([many(GrownKind::Code), many(GrownKind::Symbols)].concat());
+        all.young = many(GrownKind::Data);
+        let text = holder_growth_text(&Ok(all), "a.json");
+        for expected in [
+            "    +1.89 MB  code that was loaded, and what Ruby keeps beside it\n",
+            "    +1.89 MB  names of symbols\n",
+            "Young objects, a leak if they stay:\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert_eq!(text.lines().filter(|line| line.contains("+187 Post")).count(), 4, "{text}");
     }
 
     #[test]

@@ -97,15 +97,18 @@ pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
     let each = growth
         .bytes_each
         .map(|bytes| format!(", {} each with what they hold", Bytes(bytes as u64)));
+    let kept_by =
+        growth.kept_by.as_ref().map(|way| format!(", kept by {}", one_line(&way.keeper())));
     format!(
-        "{} grows by {} objects per {unit} ({} to {}, 99 % interval, {}){}; now {}",
+        "{} grows by {} objects per {unit} ({} to {}, 99 % interval, {}){}; now {}{}",
         one_line(&growth.class),
         rate(growth.rate),
         rate(low),
         rate(high),
         count(growth.readings, "reading"),
         each.unwrap_or_default(),
-        grouped_count(growth.objects, "object")
+        grouped_count(growth.objects, "object"),
+        kept_by.unwrap_or_default()
     )
 }
 

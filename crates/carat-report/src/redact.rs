@@ -62,7 +62,13 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
     if let Some(end) = &mut shown.end {
         redaction.rules.edit_line(&mut end.ended);
         end.warnings.iter_mut().for_each(|warning| redaction.rules.edit(warning));
-        end.classes.iter_mut().for_each(|one| one.class = redaction.class(&one.class));
+        for one in &mut end.classes {
+            one.class = redaction.class(&one.class);
+            // Nearly every name on it is one of the program.
+            if audience == Audience::Shared {
+                one.kept_by = None;
+            }
+        }
         end.unread.iter_mut().for_each(|reason| redaction.rules.edit(reason));
         end.limit.iter_mut().for_each(|limit| redaction.rules.edit_line(&mut limit.group));
         if let Some(load) = &mut end.load {

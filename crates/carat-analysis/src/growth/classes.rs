@@ -34,6 +34,7 @@ pub fn growing_classes(
                 interval: slope.interval,
                 readings: u32::try_from(slope.points).unwrap_or(u32::MAX),
                 bytes_each: bytes_each.get(class).copied(),
+                kept_by: None,
             })
         })
         .collect();

@@ -27,12 +27,17 @@ pub(super) enum ChunkMark {
     Garbage,
 }
 
+/// Slots for which the place of one page is kept.
+const NEAR: usize = 128;
+
 /// The marks of slots and chunks.
 pub(super) struct ReachMarker<'a> {
     pub(super) graph: Graph<'a>,
     present: PresentRuns,
     /// Number of the first slot of each heap page, in the order of pages.
     starts: Vec<u64>,
+    /// Place in that list of the page of every so many slots: the page of a slot is asked for again and again.
+    near: Vec<u32>,
     slots: NumberSet,
     pub(super) chunks: Vec<ChunkMark>,
     /// Slots, chunks and ranges of objects that are left to visit.
@@ -55,7 +60,10 @@ impl<'a> ReachMarker<'a> {
             slots += page.slots;
         }
         let (slots, chunks) = (slots as usize, graph.words.chunks.len());
+        let page_of = |number: usize| starts.partition_point(|start| *start <= number as u64);
+        let near = (0..slots).step_by(NEAR).map(|number| page_of(number).saturating_sub(1) as u32);
         Self {
+            near: near.collect(),
             present: PresentRuns::of(graph.words.memory),
             graph,
             starts,
@@ -233,7 +241,10 @@ impl<'a> ReachMarker<'a> {
 
     /// The address and the bytes of the slot with a number.
     pub(super) fn slot_address(&self, number: usize) -> Option<(u64, u64)> {
-        let at = self.starts.partition_point(|start| *start <= number as u64).checked_sub(1)?;
+        let mut at = *self.near.get(number / NEAR)? as usize;
+        while self.starts.get(at + 1).is_some_and(|start| *start <= number as u64) {
+            at += 1;
+        }
         let page = self.graph.words.heap.pages().get(at)?;
         Some((page.slot(number as u64 - self.starts[at]), page.slot_bytes))
     }

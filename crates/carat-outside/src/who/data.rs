@@ -229,6 +229,34 @@ pub enum WayRoot {
     OtherMemory,
 }
 
+impl Way {
+    /// The way of the other objects of its kind: without places in arrays, lengths, and numbers of threads.
+    #[must_use]
+    pub fn common(&self) -> Self {
+        let mut common = self.clone();
+        let holders = common.steps.iter_mut().map(|step| {
+            if let WayLink::Element(place) = &mut step.link {
+                *place = None;
+            }
+            &mut step.of
+        });
+        for holder in holders.chain([&mut common.object]) {
+            (holder.length, holder.thread) = (None, None);
+        }
+        if let Some(WayRoot::Stack { thread, .. }) = &mut common.root {
+            *thread = 0;
+        }
+        common
+    }
+
+    /// What keeps the object, without the object itself.
+    pub fn keeper(&self) -> String {
+        let (text, object) = (self.to_string(), self.object.to_string());
+        let rest = text.strip_prefix(&object).and_then(|rest| rest.strip_prefix(" ← "));
+        rest.map_or(text.clone(), str::to_owned)
+    }
+}
+
 /// Everything that is kept, by what keeps it. Every object is counted once, on the way that says most.
 ///
 /// Two readings of a process, or of two processes of one program, can be compared: it has names and no addresses.
@@ -255,7 +283,7 @@ pub struct KeptNode {
     pub all: KeptAmount,
     /// What is kept in this way itself.
     pub own: KeptAmount,
-    /// The commonest classes of the old objects among the latter.
+    /// The commonest classes of the latter.
     pub classes: Vec<KeptClass>,
 }
 
@@ -303,12 +331,14 @@ impl KeptAmount {
     }
 }
 
-/// Old objects of one class.
+/// Objects of one class that are kept in one way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptClass {
     /// The class's name.
     pub name: String,
-    /// Its old objects.
+    /// Its objects.
+    pub objects: u64,
+    /// The old ones among them.
     pub old_objects: u64,
 }
 

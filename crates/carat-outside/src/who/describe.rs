@@ -2,6 +2,7 @@
 
 use super::data::{CodePlace, Holder, KeeperKind};
 use super::links::{Names, contents};
+use super::ways::NodeKinds;
 use crate::heap::{SlotType, imemo_kind};
 use crate::reach::fields::SlotView;
 
@@ -100,12 +101,14 @@ impl Names<'_> {
     /// Number and name of the thread that an object is, or to which it belongs as a fiber; `None` for other objects, and for a
     /// thread that has ended.
     pub(super) fn running_thread(&self, node: u32) -> Option<(u32, String)> {
+        // Asked for every object, and few can be one.
+        if self.nodes.slot_type(node) != Some(SlotType::DATA) {
+            return None;
+        }
         if self.running.borrow().get(&node) == Some(&false) {
             return None;
         }
-        let is_data = self.nodes.view(node).is_some_and(|view| view.kind() == SlotType::DATA);
-        let class = self.class_of(node).filter(|_| is_data);
-        let found = match class.as_deref() {
+        let found = match self.class_of(node).as_deref() {
             Some("Thread") => self.thread_of(node),
             Some("Fiber") => self.thread_of_fiber(node),
             _ => return None,

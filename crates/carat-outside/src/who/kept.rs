@@ -30,6 +30,9 @@ const UNKNOWN: u32 = u32::MAX;
 /// Bytes of our own memory for one place.
 const PLACE_BYTES: u64 = 400;
 
+/// Objects, and old ones among them, of each class at each place.
+type ByClass = HashMap<(u32, ClassId), (u64, u64)>;
+
 /// A place in the tree while it grows.
 struct Place {
     above: Option<u32>,
@@ -64,13 +67,15 @@ impl DraftTree {
         let (mut kept, mut left_out) = (Vec::new(), 0);
         for (number, (node, examples)) in tree.nodes.drain(..).zip(examples).enumerate() {
             let above = node.above.map(|above| numbers[above as usize]);
+            // Of some no way can be followed step by step.
+            let has_changed = !examples.is_empty();
             let holds = above != Some(None)
                 && examples.into_iter().any(|example| example.confirmed(memory).is_some());
             if holds {
                 numbers[number] = Some(kept.len() as u32);
                 kept.push(KeptNode { above: above.flatten(), ..node });
             } else {
-                left_out += 1;
+                left_out += u64::from(has_changed && above != Some(None));
                 tree.left_out += 1;
                 tree.left_out_bytes = tree.left_out_bytes.max(node.all.bytes);
             }
@@ -103,7 +108,7 @@ impl<'a, 'n> KeptCount<'a, 'n> {
     pub(super) fn tree(mut self, classes: &[Option<ClassId>]) -> DraftTree {
         let names = self.names;
         let nodes = &names.nodes;
-        let mut by_class: HashMap<(u32, ClassId), u64> = HashMap::new();
+        let mut by_class: ByClass = HashMap::new();
         for (node, class) in (0..nodes.graph.slots()).zip(classes) {
             let Some(class) = class.filter(|_| self.ways.is_reached(node)) else { continue };
             let Some(place) = self.place(node) else { continue };
@@ -113,9 +118,8 @@ impl<'a, 'n> KeptCount<'a, 'n> {
             if own.examples.len() < EXAMPLES {
                 own.examples.push(node);
             }
-            if is_old {
-                *by_class.entry((place, class)).or_default() += 1;
-            }
+            let count = by_class.entry((place, class)).or_default();
+            *count = (count.0 + 1, count.1 + u64::from(is_old));
         }
         for chunk in nodes.graph.first_chunk()..nodes.graph.first_root() {
             let Some((place, is_old)) = self.place_of_chunk(chunk) else { continue };
@@ -282,7 +286,7 @@ impl<'a, 'n> KeptCount<'a, 'n> {
     }
 
     /// The largest places.
-    fn finish(self, by_class: HashMap<(u32, ClassId), u64>) -> DraftTree {
+    fn finish(self, by_class: ByClass) -> DraftTree {
         let Self { names, ways, places, numbers, .. } = self;
         let mut all: Vec<KeptAmount> = places.iter().map(|place| place.own).collect();
         let mut whole = KeptAmount::default();
@@ -332,18 +336,15 @@ const fn amount(objects: u64, bytes: u64, is_old: bool) -> KeptAmount {
 }
 
 /// The commonest classes of each place.
-fn common_classes(
-    names: &Names<'_>,
-    by_class: HashMap<(u32, ClassId), u64>,
-) -> HashMap<u32, Vec<KeptClass>> {
+fn common_classes(names: &Names<'_>, by_class: ByClass) -> HashMap<u32, Vec<KeptClass>> {
     let mut found: HashMap<u32, Vec<KeptClass>> = HashMap::new();
     let known = names.classes.borrow();
-    for ((place, class), old_objects) in by_class {
+    for ((place, class), (objects, old_objects)) in by_class {
         let name = known.name(class).to_owned();
-        found.entry(place).or_default().push(KeptClass { name, old_objects });
+        found.entry(place).or_default().push(KeptClass { name, objects, old_objects });
     }
     for list in found.values_mut() {
-        list.sort_by(|one, two| (two.old_objects, &one.name).cmp(&(one.old_objects, &two.name)));
+        list.sort_by(|one, two| (two.objects, &one.name).cmp(&(one.objects, &two.name)));
         list.truncate(CLASSES);
     }
     found

@@ -42,8 +42,8 @@ const RARE: u64 = 100;
 /// What is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WhoRequest {
-    /// Who keeps the objects of this class; `None` for the classes with most bytes of old objects.
-    pub class: Option<String>,
+    /// Who keeps the objects of these classes; if there are none, of the classes with most bytes of old objects.
+    pub classes: Vec<String>,
     /// Also count everything that is kept, by what keeps it.
     pub kept: bool,
 }
@@ -80,16 +80,17 @@ pub enum WhoUnknown {
 }
 
 /// What the search takes of our own memory, for so many slots and chunks, beside the tables of both.
-pub fn who_need(process: u32, slots: u64, chunks: u64) -> MemoryNeed {
+pub fn who_need(process: u32, (slots, chunks): (u64, u64), request: &WhoRequest) -> MemoryNeed {
     let nodes = slots.saturating_add(chunks);
     let references = slots.saturating_mul(3).saturating_add(chunks);
     // While dominators are searched, ways are known; sums come after.
     let graph = ReferenceGraph::bytes(slots, chunks) + Nodes::bytes(slots);
+    let by_holder = if request.kept { KeptCount::bytes(slots) } else { 0 };
     let kept = graph + nodes * 4;
     let searches = [
         Ways::bytes(nodes, references),
         Dominators::bytes(nodes, references),
-        nodes * 8 + Retained::bytes_needed(nodes) + nodes * 8 + KeptCount::bytes(slots),
+        nodes * 8 + Retained::bytes_needed(nodes) + nodes * 8 + by_holder,
     ];
     let most = searches.into_iter().max().unwrap_or(0);
     MemoryNeed { process, part: NeedPart::Graph, bytes: kept.saturating_add(most) }
@@ -191,10 +192,7 @@ fn draft(
             ..WhoCensus::default()
         };
         let classes = found.classes(request)?;
-        let holders = match request.class {
-            Some(_) => Vec::new(),
-            None => found.holders(),
-        };
+        let holders = if request.classes.is_empty() { found.holders() } else { Vec::new() };
         let kept = request.kept.then(|| KeptCount::new(names, &ways).tree(&found.class_ids()));
         Ok(WhoDraft { census, classes, holders, kept })
     })
@@ -342,9 +340,9 @@ impl WhoFinder<'_, '_> {
         let sums = self.sums(&ids);
         let name = |id: usize| self.names.classes.borrow().name(ClassId(id as u32)).to_owned();
         let mut chosen: Vec<usize> = (0..sums.len()).filter(|id| sums[*id].objects > 0).collect();
-        match &request.class {
-            Some(class) => chosen.retain(|id| name(*id) == *class),
-            None => {
+        match request.classes.is_empty() {
+            false => chosen.retain(|id| request.classes.contains(&name(*id))),
+            true => {
                 // What keeps code and internal objects is the program itself.
                 chosen.retain(|id| {
                     !name(*id).starts_with('(') && !CODE.contains(&name(*id).as_str())
@@ -353,8 +351,8 @@ impl WhoFinder<'_, '_> {
                 chosen.truncate(CLASSES);
             }
         }
-        if let (Some(class), true) = (&request.class, chosen.is_empty()) {
-            return Err(WhoUnknown::NoClass(class.clone()));
+        if !request.classes.is_empty() && chosen.is_empty() {
+            return Err(WhoUnknown::NoClass(request.classes.join(", ")));
         }
         let mut objects: HashMap<usize, Vec<u32>> =
             chosen.iter().map(|id| (*id, Vec::new())).collect();

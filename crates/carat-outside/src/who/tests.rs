@@ -56,8 +56,12 @@ fn find(memory: &mut dyn Memory, class: Option<&str>) -> WhoCensus {
     let reading = read_malloc(memory, &is_heap_page, true).unwrap();
     let (chunks, open) = (&reading.chunks, &|_: &MemoryRegion| None);
     let sources = WhoSources { heap: &heap, chunks, anchors: &anchors, threads: &[], open };
-    find_who(memory, &sources, &WhoRequest { class: class.map(str::to_owned), kept: false })
-        .unwrap()
+    find_who(
+        memory,
+        &sources,
+        &WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept: false },
+    )
+    .unwrap()
 }
 
 #[test]

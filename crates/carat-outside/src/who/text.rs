@@ -168,3 +168,21 @@ fn is_known(end: &Holder) -> bool {
     let by_kind = matches!(end.kind, KeeperKind::Class | KeeperKind::Included | KeeperKind::Main);
     by_kind || end.thread.is_some() || (end.kind == KeeperKind::Code && end.code.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_an_object_is_the_way_without_the_object_and_the_common_way_has_no_numbers() {
+        let named = |kind, name: &str| Holder { kind, name: name.into(), ..Holder::default() };
+        let list = Holder { length: Some(7), ..named(KeeperKind::Object, "Array") };
+        let steps = vec![
+            WayStep { link: WayLink::Element(Some(3)), of: list },
+            WayStep { link: WayLink::Variable("@all".into()), of: named(KeeperKind::Class, "Log") },
+        ];
+        let way = Way { object: named(KeeperKind::Object, "Post"), steps, root: None };
+        assert_eq!(way.keeper(), "[3] of Array (7 elements) ← @all of Log");
+        assert_eq!(way.common().to_string(), "Post ← an element of Array ← @all of Log");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::data::{Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
 use super::links::{Names, Passage};
-use super::ways::Ways;
+use super::ways::{NodeKinds, Ways};
 use crate::heap::{SlotHead, SlotType};
 use crate::memory::Memory;
 use crate::reach::forms::TableKind;
@@ -148,8 +148,8 @@ impl Names<'_> {
 
     /// Whether an object is the one that Ruby's virtual machine has of itself.
     pub(super) fn is_vm(&self, node: u32) -> bool {
-        self.class_of(node).as_deref() == Some("RubyVM")
-            && self.nodes.view(node).is_some_and(|view| view.kind() == SlotType::DATA)
+        self.nodes.slot_type(node) == Some(SlotType::DATA)
+            && self.class_of(node).as_deref() == Some("RubyVM")
     }
 
     /// An array that shares its elements with a hidden one is the array of the program: its elements are named as its own.

@@ -136,7 +136,10 @@ impl LookArgs {
             class: self.class.clone(),
             owners: self.owners,
             reach: self.reach,
-            who: self.who.clone().map(|class| WhoRequest { class, kept }),
+            who: self
+                .who
+                .clone()
+                .map(|class| WhoRequest { classes: class.into_iter().collect(), kept }),
             max_pause: self.max_pause.0,
             longest: self.max_time.map(|time| time.0),
             memory: memory_gate(&ProcRoot::default(), output::print_message),

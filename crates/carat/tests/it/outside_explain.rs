@@ -296,6 +296,12 @@ fn a_recording_that_looks_names_the_class_that_grows() {
     let classes = recording.end.unwrap().classes;
     let kept = classes.iter().find(|growth| growth.class == "Kept").unwrap();
     assert!(kept.rate > 100.0 && kept.bytes_each >= Some(40.0), "{kept:?}");
+    let by = kept.kept_by.as_ref().map(|way| way.keeper());
+    assert!(
+        by.as_deref()
+            .is_none_or(|by| by.starts_with("an element of Array ← local variable kept of ")),
+        "{by:?}"
+    );
     let short = folder.run(&["record", "--look", "10ms", "--", "true"]);
     short.assert_code(1).assert_says("--look must be one second or longer");
 }

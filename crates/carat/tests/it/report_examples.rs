@@ -252,6 +252,7 @@ fn growing_class(text: &str) -> ClassGrowth {
         interval: (2.9, 3.1),
         readings: 40,
         bytes_each: Some(412.0),
+        kept_by: None,
     }
 }
 

@@ -4,6 +4,7 @@ use carat_analysis::growth::{ClassSeries, growing_classes};
 use carat_model::{Bytes, ClassGrowth, KeptReading, OutsideReading, ProgressUnit};
 use carat_outside::census::{Census, LookOptions};
 use carat_outside::owners::HolderKind;
+use carat_outside::who::{ClassHolders, Way, WhoRequest};
 use carat_proc::observe::{memory_gate, read_outside};
 use carat_proc::process::{Identity, ProcRoot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,10 @@ const FIRST: (usize, f64) = (20, 4.0);
 const LATER: f64 = 50.0;
 /// Later readings are also this share of the time apart that has passed, so that a long recording has some hundreds.
 const APART: f64 = 0.05;
+/// Growing classes whose holder is named.
+const NAMED: usize = 6;
+/// The share of the added objects that may be kept in another way than the one that is named.
+const OTHERS: f64 = 0.2;
 /// Readings of classes before any is said to grow.
 const FEWEST: usize = 6;
 
@@ -141,7 +146,14 @@ impl KeptWatch {
         let (series, unit) = self.series();
         let mut classes = growing_classes(&series, unit, &BTreeMap::new());
         if !classes.is_empty() {
-            classes = growing_classes(&series, unit, &bytes_each(members));
+            let last = last_reading(members, &classes);
+            classes = growing_classes(&series, unit, &bytes_each(&last));
+            for class in &mut classes {
+                let points = series.get(&class.class);
+                let ends = points.and_then(|points| points.first().zip(points.last()));
+                let grown = ends.map_or(0.0, |(first, last)| class.rate * (last.0 - first.0));
+                class.kept_by = keeper(&last, &class.class, grown);
+            }
         }
         WatchEnd { classes, note: None, unread }
     }
@@ -223,15 +235,29 @@ fn objects_by_class(reading: &OutsideReading) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Mean bytes of an object of every class with what it holds alone, where that could be read.
-fn bytes_each(members: &[Identity]) -> BTreeMap<String, f64> {
+/// A reading of processes that still run: how large objects are, and who keeps those of the growing classes.
+fn last_reading(members: &[Identity], growing: &[ClassGrowth]) -> OutsideReading {
     let memory = memory_gate(&ProcRoot::default(), |_| {});
-    let options = LookOptions { owners: true, held: true, memory, ..LookOptions::default() };
-    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    // Objects of Ruby's own have no holder that a person can name.
+    let named = growing.iter().map(|class| &class.class).filter(|class| !class.starts_with('('));
+    let classes: Vec<String> = named.take(NAMED).cloned().collect();
+    let who = (!classes.is_empty()).then_some(WhoRequest { classes, kept: false });
+    let options = LookOptions { owners: true, held: true, who, memory, ..LookOptions::default() };
     let reading = read_outside(members, &options);
-    for class in reading.processes.into_iter().filter_map(|census| census.classes).flatten() {
+    let is_named = |census: &Census| {
+        let ways = census.who.iter().flat_map(|who| &who.classes);
+        options.who.is_none() || ways.into_iter().any(|class| !class.ways.is_empty())
+    };
+    // A collection may have been at work; once more it rarely is.
+    if reading.processes.iter().any(is_named) { reading } else { read_outside(members, &options) }
+}
+
+/// Mean bytes of an object of every class with what it holds alone, where that could be read.
+fn bytes_each(reading: &OutsideReading) -> BTreeMap<String, f64> {
+    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for class in reading.processes.iter().filter_map(|census| census.classes.as_ref()).flatten() {
         let Some(held) = class.with_held_bytes else { continue };
-        let (objects, bytes) = sums.entry(class.name).or_default();
+        let (objects, bytes) = sums.entry(class.name.clone()).or_default();
         *objects += class.objects;
         *bytes += held;
     }
@@ -241,10 +267,35 @@ fn bytes_each(members: &[Identity]) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// What keeps the objects of a class that were added, if it is certain for most of these: even if every object that is kept in
+/// another way were one of them.
+fn keeper(reading: &OutsideReading, class: &str, grown: f64) -> Option<Way> {
+    let mut ways: Vec<(Way, u64)> = Vec::new();
+    let mut all = 0;
+    for census in &reading.processes {
+        let classes = &census.who.as_ref()?.classes;
+        let of_class = |one: &&ClassHolders| one.name == class;
+        for class in classes.iter().filter(of_class) {
+            all += class.objects.saturating_sub(class.garbage_objects);
+            for counted in &class.ways {
+                let common = counted.way.common();
+                match ways.iter_mut().find(|(way, _)| *way == common) {
+                    Some((_, objects)) => *objects += counted.objects,
+                    None => ways.push((common, counted.objects)),
+                }
+            }
+        }
+    }
+    let (way, objects) = ways.into_iter().max_by_key(|(_, objects)| *objects)?;
+    let others = all.saturating_sub(objects) as f64;
+    (grown > 0.0 && others <= grown * OTHERS).then_some(way)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use carat_outside::owners::{HolderAmount, OwnerCensus, ReachCensus};
+    use carat_outside::who::{CountedWay, Holder, WhoCensus};
 
     const AT: Progress = Progress { elapsed: Duration::from_secs(9), requests: Some(90) };
 
@@ -270,6 +321,28 @@ mod tests {
 
     fn reading(processes: Vec<Census>) -> OutsideReading {
         OutsideReading { processes, ..OutsideReading::default() }
+    }
+
+    #[test]
+    fn the_holder_of_a_growing_class_is_named_only_if_most_of_the_growth_must_be_its() {
+        let way = |name: &str, objects| {
+            let object = Holder { name: name.into(), ..Holder::default() };
+            CountedWay { objects, way: Way { object, ..Way::default() } }
+        };
+        let reading_of = |objects, ways: Vec<CountedWay>| {
+            let class =
+                ClassHolders { name: "Post".into(), objects, ways, ..ClassHolders::default() };
+            let who = WhoCensus { classes: vec![class], ..WhoCensus::default() };
+            reading(vec![Census { who: Some(who), ..census(7, 1, 1, None) }])
+        };
+        let both = reading_of(1000, vec![way("Post", 900), way("Other", 60)]);
+        assert_eq!(keeper(&both, "Post", 500.0).unwrap().object.name, "Post");
+        // All of the growth may be among the hundred that are kept otherwise.
+        assert_eq!(keeper(&both, "Post", 200.0), None);
+        assert_eq!(keeper(&both, "Page", 500.0), None);
+        let mut unknown = both;
+        unknown.processes.push(census(8, 1, 1, None));
+        assert_eq!(keeper(&unknown, "Post", 500.0), None);
     }
 
     #[test]
