@@ -5,32 +5,54 @@ use crate::text::shorten;
 use carat_model::Unit;
 
 /// A box, and the boxes inside it, which are drawn to its right.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct IcicleBox {
     pub label: String,
     pub class: usize,
     pub size: f64,
     pub inner: Vec<IcicleBox>,
+    /// What a pointer over it shows; may be empty.
+    pub hover: String,
+    /// The id of what it leads to on the page.
+    pub leads_to: Option<String>,
 }
 
-const WIDTH: f64 = 480.0;
-const HEIGHT: f64 = 420.0;
-/// The edges of the columns.
-const COLUMNS: [f64; 4] = [0.0, 78.0, 262.0, WIDTH];
+/// The size of a picture, and the edges of its columns.
+pub(crate) struct IcicleShape {
+    pub height: f64,
+    pub edges: &'static [f64],
+}
+
+/// Three levels, for half the width of a page.
+pub(crate) const THREE_LEVELS: IcicleShape =
+    IcicleShape { height: 420.0, edges: &[0.0, 78.0, 262.0, 480.0] };
 /// A box lower than this has no text.
 const TEXT: f64 = 12.0;
 /// A box lower than this is not drawn.
 const MIN_HEIGHT: f64 = 0.6;
 
-/// The picture, three levels deep.
-pub(crate) fn icicle(root: &IcicleBox, caption: &Caption<'_>) -> Picture {
-    let mut svg = Svg::new(WIDTH, HEIGHT);
-    draw(&mut svg, root, 0, (0.0, HEIGHT));
+/// The picture, as many levels deep as the shape has columns.
+pub(crate) fn icicle(root: &IcicleBox, shape: &IcicleShape, caption: &Caption<'_>) -> Picture {
+    let width = shape.edges.last().copied().unwrap_or_default();
+    let mut svg = Svg::new(width, shape.height);
+    draw(&mut svg, root, (shape.edges, 0), (0.0, shape.height));
     svg.finish(caption, serde_json::Value::Null)
 }
 
-fn draw(svg: &mut Svg, outer: &IcicleBox, level: usize, (y, height): (f64, f64)) {
-    let (Some(left), Some(right)) = (COLUMNS.get(level), COLUMNS.get(level + 1)) else { return };
+fn draw(
+    svg: &mut Svg,
+    outer: &IcicleBox,
+    (edges, level): (&[f64], usize),
+    (y, height): (f64, f64),
+) {
+    let (Some(left), Some(right)) = (edges.get(level), edges.get(level + 1)) else { return };
     svg.open(&format!("p{}", outer.class));
+    if let Some(id) = &outer.leads_to {
+        svg.open_link(id);
+    }
+    if !outer.hover.is_empty() {
+        svg.hover(&outer.hover);
+    }
     svg.rect("box", (*left, y), (right - left - 2.0, (height - 1.0).max(0.5)));
     if height > TEXT {
         let size = Unit::Bytes.show(outer.size);
@@ -45,6 +67,9 @@ fn draw(svg: &mut Svg, outer: &IcicleBox, level: usize, (y, height): (f64, f64))
             svg.text("note", (right - 8.0, baseline), Anchor::End, &size);
         }
     }
+    if outer.leads_to.is_some() {
+        svg.close_link();
+    }
     svg.close();
     let sum: f64 = outer.inner.iter().map(|inner| inner.size.max(0.0)).sum();
     let sum = sum.max(outer.size).max(f64::MIN_POSITIVE);
@@ -52,7 +77,7 @@ fn draw(svg: &mut Svg, outer: &IcicleBox, level: usize, (y, height): (f64, f64))
     for inner in &outer.inner {
         let high = height * inner.size.max(0.0) / sum;
         if high > MIN_HEIGHT {
-            draw(svg, inner, level + 1, (top, high));
+            draw(svg, inner, (edges, level + 1), (top, high));
         }
         top += high;
     }

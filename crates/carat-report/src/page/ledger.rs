@@ -1,7 +1,7 @@
 //! A ledger as pictures and tables: the waterfall of its parts, and the parts of every process.
 
 use crate::chart::Caption;
-use crate::chart::icicle::{IcicleBox, icicle};
+use crate::chart::icicle::{IcicleBox, THREE_LEVELS, icicle};
 use crate::chart::waterfall::{WaterfallPart, waterfall};
 use crate::ledger_files::LedgerFiles;
 use crate::numbers::{count, percent_of};
@@ -31,7 +31,8 @@ pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
     let total = ledger.pss.0 as f64;
     let parts = waterfall(&waterfall_parts(ledger), unexplained, (total, total), &caption);
     let title = "Processes and their parts";
-    let boxes = icicle(&tree(ledger), &Caption { id: "ledger-icicle", title, description });
+    let boxes =
+        icicle(&tree(ledger), &THREE_LEVELS, &Caption { id: "ledger-icicle", title, description });
     markup! {
         section #ledger {
             h2 { "What the memory is made of" }
@@ -143,17 +144,17 @@ fn tree(ledger: &Ledger) -> IcicleBox {
     if !rest.is_empty() {
         let size = rest.iter().map(|process| process.pss.0 as f64).sum();
         let label = count(rest.len(), "more process");
-        inner.push(IcicleBox { label, class: 0, size, inner: Vec::new() });
+        inner.push(IcicleBox { label, size, ..IcicleBox::default() });
     }
-    IcicleBox { label: "the tree".into(), class: 0, size: ledger.pss.0 as f64, inner }
+    IcicleBox { label: "the tree".into(), size: ledger.pss.0 as f64, inner, ..IcicleBox::default() }
 }
 
 fn process_box(process: &ProcessLedger, all: &[ProcessLedger]) -> IcicleBox {
     IcicleBox {
         label: format!("{} {}", process.pid, name(process, all)),
-        class: 0,
         size: process.pss.0 as f64,
         inner: process.parts.iter().map(part_box).collect(),
+        ..IcicleBox::default()
     }
 }
 
@@ -162,7 +163,7 @@ fn part_box(part: &LedgerPart) -> IcicleBox {
         label: part.kind.label().into(),
         class: colour(part.kind),
         size: part.pss.0 as f64,
-        inner: Vec::new(),
+        ..IcicleBox::default()
     }
 }
 

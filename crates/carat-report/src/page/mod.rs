@@ -16,6 +16,7 @@ mod growth;
 mod header;
 mod heap_map;
 mod holders;
+mod kept;
 mod latency;
 mod least;
 mod ledger;

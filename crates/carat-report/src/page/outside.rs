@@ -3,7 +3,7 @@
 use crate::census_text::live_bytes;
 use crate::page::elements::{scrollable, value_cell};
 use crate::page::gallery::Gallery;
-use crate::page::{heap_map, holders};
+use crate::page::{heap_map, holders, kept};
 use crate::text::one_line;
 use crate::unshared_text::{area_words, cause_words, remedy_words};
 use carat_model::OutsideReading;
@@ -28,7 +28,14 @@ pub(crate) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) 
     largest.sort_by_key(|census| std::cmp::Reverse(live_bytes(census)));
     largest.truncate(PROCESSES);
     let left = reading.processes.len() - largest.len();
+    let is_kept = |census: &&Census| census.who.as_ref().is_some_and(|who| who.kept.is_some());
     markup! {
+        @if largest.iter().any(is_kept) {
+            section #kept {
+                h2 { "Who keeps it, by name" }
+                @for census in &largest { (kept::section(census, gallery)) }
+            }
+        }
         section #holders {
             h2 { "Who holds the memory" }
             @for census in &largest { (holders::section(census, gallery)) }
