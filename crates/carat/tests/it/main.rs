@@ -95,6 +95,7 @@ mod trial_commands;
 mod tune_fake;
 mod tune_run;
 mod who;
+mod who_since;
 mod workloads;
 
 fn main() -> std::process::ExitCode {
