@@ -38,6 +38,8 @@ pub enum NeedPart {
     Chunks,
     /// A copy of the process's memory.
     Copy,
+    /// The objects and references of a heap dump.
+    Dump,
     /// Every reference of the process, and what is found out from them.
     Graph,
 }

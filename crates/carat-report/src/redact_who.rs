@@ -112,6 +112,7 @@ fn edit_root(editor: &mut dyn NameEditor, root: &mut WayRoot) {
             variable.iter_mut().for_each(|name| edit_secret(editor, name, "[name]"));
             edit_code(editor, code);
         }
+        WayRoot::Named { name } => edit_secret(editor, name, "root"),
         WayRoot::Stack { name, .. } => edit_secret(editor, name, "thread"),
         WayRoot::Vm | WayRoot::Finalizer | WayRoot::SymbolTable | WayRoot::OtherMemory => {}
     }

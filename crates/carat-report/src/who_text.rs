@@ -33,6 +33,18 @@ pub fn who_text(reading: &OutsideReading, class: Option<&str>) -> String {
     out
 }
 
+/// Who keeps what in a heap dump of this name.
+pub fn dump_who_text(who: &WhoCensus, target: &str, class: Option<&str>) -> String {
+    let mut out = String::new();
+    let target = one_line(target);
+    let all = grouped_count(who.reached_objects + who.garbage_objects, "object");
+    let unreached = grouped(who.garbage_objects);
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "Heap dump {target}: {all}; no root leads to {unreached} of them")
+        .and_then(|()| write_who(&mut out, who, (&target, class)));
+    out
+}
+
 fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt::Result {
     let Some(who) = &census.who else {
         let reason = census.reason(CensusPart::Who).unwrap_or("it was not read");
@@ -52,6 +64,15 @@ fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt:
         grouped_count(all, "object"),
         grouped(who.garbage_objects)
     )?;
+    write_who(out, who, (&census.process.to_string(), class))
+}
+
+/// What is told of a process or a dump; `target` is how it is called on the command line.
+fn write_who(
+    out: &mut String,
+    who: &WhoCensus,
+    (target, class): (&str, Option<&str>),
+) -> fmt::Result {
     match class {
         Some(_) => who.classes.iter().try_for_each(|class| write_class(out, class))?,
         None => {
@@ -69,7 +90,7 @@ fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt:
     }
     match (class, who.classes.first()) {
         (None, Some(first)) => {
-            writeln!(out, "Next: carat explain {} --who {}", census.process, one_line(&first.name))
+            writeln!(out, "Next: carat explain {target} --who {}", one_line(&first.name))
         }
         _ => Ok(()),
     }

@@ -202,6 +202,8 @@ pub const CALL_CACHES_IN_LIST: VersionRange = VersionRange::from(V4_0);
 pub const SUBCLASSES_LINKED_ONE_WAY: VersionRange = VersionRange::up_to(V3_0);
 /// The names of instance variables are in the shapes of objects (shape.h); before, in a table of their class.
 pub const SHAPES: VersionRange = VersionRange::from(V3_2);
+/// A string that shares its bytes has the flag `FL_USER0` (`STR_SHARED`, internal/string.h); before, `FL_USER2`.
+pub const SHARED_STRINGS_BY_FIRST_FLAG: VersionRange = VersionRange::from(V3_4);
 /// A shape has the number of its instance variables directly behind its name (`rb_shape`, shape.h).
 pub const SHAPES_KEEP_EDGE_FIRST: VersionRange = VersionRange::between(V3_2, V3_4);
 /// The table of a class's instance variables has the address of an entry for each, with its number; before, the number itself

@@ -225,6 +225,11 @@ pub enum WayRoot {
         /// Its name.
         name: String,
     },
+    /// What a heap dump calls so.
+    Named {
+        /// Its name in the dump.
+        name: String,
+    },
     /// Anonymous memory of unknown use.
     OtherMemory,
 }

@@ -25,7 +25,7 @@ fn hidden_name(view: &SlotView<'_>) -> Option<&'static str> {
 
 impl Names<'_> {
     /// What the object of a slot is. `in_full`: with what differs from one object to the next.
-    pub(super) fn describe(&self, node: u32, in_full: bool) -> Holder {
+    pub(super) fn holder(&self, node: u32, in_full: bool) -> Holder {
         let Some(view) = self.nodes.view(node) else { return Holder::default() };
         let mut name = self.class_of(node).unwrap_or_default();
         if let Some(hidden) = hidden_name(&view) {
@@ -119,7 +119,7 @@ impl Names<'_> {
 
     /// Whether a reader knows what an object is without knowing what keeps it: the main object, a thread that runs, Ruby's own table
     /// of symbols.
-    pub(super) fn is_known(&self, node: u32) -> bool {
+    pub(super) fn is_known_object(&self, node: u32) -> bool {
         self.main == Some(node) || self.is_symbol_table(node) || self.running_thread(node).is_some()
     }
 

@@ -4,8 +4,7 @@
 //! fiber or a class keeps much and is not what anybody would remove.
 
 use super::dominators::Dominators;
-use super::nodes::Nodes;
-use super::ways::NodeKinds;
+use super::subject::WhoSubject;
 use crate::heap::SlotType;
 use crate::number_set::NumberSet;
 
@@ -26,18 +25,18 @@ impl Retained {
         nodes * (8 + 4)
     }
 
-    pub(super) fn sum(nodes: &Nodes<'_>, dominators: &Dominators) -> Self {
+    pub(super) fn sum(nodes: &dyn WhoSubject, dominators: &Dominators) -> Self {
         let all = dominators.order().len();
         let mut sums = Self { bytes: Vec::new(), objects: Vec::new() };
-        let count = nodes.graph.nodes() as usize + 1;
+        let count = nodes.nodes() as usize + 1;
         debug_assert!(all <= count);
         sums.bytes.resize(count, 0);
         sums.objects.resize(count, 0);
         // Whatever a node dominates comes after it.
         for node in dominators.order().iter().rev() {
             let place = *node as usize;
-            sums.bytes[place] = sums.bytes[place].saturating_add(nodes.present_bytes(*node));
-            sums.objects[place] += u32::from(nodes.is_slot(*node));
+            sums.bytes[place] = sums.bytes[place].saturating_add(nodes.bytes(*node));
+            sums.objects[place] += u32::from(*node < nodes.objects());
             if let Some(above) = dominators.of(*node) {
                 let (bytes, objects) = (sums.bytes[place], sums.objects[place]);
                 sums.bytes[above as usize] = sums.bytes[above as usize].saturating_add(bytes);
@@ -58,7 +57,7 @@ impl Retained {
 }
 
 /// Whether a program can let go of an object.
-fn is_container(nodes: &Nodes<'_>, node: u32) -> bool {
+fn is_container(nodes: &dyn WhoSubject, node: u32) -> bool {
     const CONTAINERS: [SlotType; 4] =
         [SlotType::OBJECT, SlotType::ARRAY, SlotType::HASH, SlotType::STRUCT];
     nodes.slot_type(node).is_some_and(|kind| CONTAINERS.contains(&kind))
@@ -66,12 +65,12 @@ fn is_container(nodes: &Nodes<'_>, node: u32) -> bool {
 
 /// The containers that keep most, the largest first. Where one is most of what another keeps, only the inner one is named.
 pub(super) fn largest(
-    nodes: &Nodes<'_>,
+    nodes: &dyn WhoSubject,
     dominators: &Dominators,
     retained: &Retained,
     most: usize,
 ) -> Vec<u32> {
-    let count = nodes.graph.nodes() as usize + 1;
+    let count = nodes.nodes() as usize + 1;
     // The nearest container that dominates each node.
     let mut above = vec![u32::MAX; count];
     let mut is_passed = NumberSet::new(count);
@@ -99,11 +98,11 @@ pub(super) fn largest(
 
 /// The innermost container without which nine tenths of some objects would go, and how many of them would.
 pub(super) fn holder_of(
-    nodes: &Nodes<'_>,
+    nodes: &dyn WhoSubject,
     dominators: &Dominators,
     objects: &[u32],
 ) -> Option<(u32, u64)> {
-    let mut counts = vec![0_u32; nodes.graph.nodes() as usize + 1];
+    let mut counts = vec![0_u32; nodes.nodes() as usize + 1];
     for object in objects {
         counts[*object as usize] = 1;
     }

@@ -4,11 +4,10 @@
 //! name, and a reading has the same size for small and large processes.
 
 use super::data::{KeptAmount, KeptBy, KeptClass, KeptNode, KeptTree, WayLink, WayRoot, WayStep};
-use super::links::Names;
-use super::trace::{TracedWay, is_end};
-use super::ways::{NodeKinds, Ways};
+use super::subject::WhoSubject;
+use super::trace::{Evidence, TracedWay, is_end};
+use super::ways::Ways;
 use crate::heap::{ClassId, SlotType};
-use crate::memory::Memory;
 use std::collections::HashMap;
 
 /// Steps of a way that are told apart.
@@ -23,8 +22,6 @@ const EXAMPLES: usize = 3;
 const CLASSES: usize = 3;
 /// Objects directly behind a root for which the root's table is searched.
 const ROOT_NAMES: u32 = 20_000;
-/// Bytes of such a table, at most.
-const ROOT_TABLE: u64 = 64 << 10;
 /// An object that nothing leads to, or that was not looked at.
 const UNKNOWN: u32 = u32::MAX;
 /// Bytes of our own memory for one place.
@@ -42,8 +39,8 @@ struct Place {
 }
 
 /// The tree while it grows.
-pub(super) struct KeptCount<'a, 'n> {
-    names: &'a Names<'n>,
+pub(super) struct KeptCount<'a> {
+    names: &'a dyn WhoSubject,
     ways: &'a Ways,
     places: Vec<Place>,
     numbers: HashMap<(Option<u32>, KeptBy), u32>,
@@ -61,7 +58,7 @@ pub(super) struct DraftTree {
 
 impl DraftTree {
     /// The tree without nodes of which no example still holds, and how many these were.
-    pub(super) fn confirmed(self, memory: &mut dyn Memory) -> (KeptTree, u64) {
+    pub(super) fn confirmed(self, still: &mut dyn FnMut(Evidence) -> bool) -> (KeptTree, u64) {
         let Self { mut tree, examples } = self;
         let mut numbers = vec![None; tree.nodes.len()];
         let (mut kept, mut left_out) = (Vec::new(), 0);
@@ -70,7 +67,7 @@ impl DraftTree {
             // Of some no way can be followed step by step.
             let has_changed = !examples.is_empty();
             let holds = above != Some(None)
-                && examples.into_iter().any(|example| example.confirmed(memory).is_some());
+                && examples.into_iter().any(|example| example.confirmed(still).is_some());
             if holds {
                 numbers[number] = Some(kept.len() as u32);
                 kept.push(KeptNode { above: above.flatten(), ..node });
@@ -85,14 +82,14 @@ impl DraftTree {
     }
 }
 
-impl<'a, 'n> KeptCount<'a, 'n> {
+impl<'a> KeptCount<'a> {
     /// Bytes of memory for so many slots.
     pub(super) const fn bytes(slots: u64) -> u64 {
         slots * 4 + MOST as u64 * PLACE_BYTES
     }
 
-    pub(super) fn new(names: &'a Names<'n>, ways: &'a Ways) -> Self {
-        let slots = names.nodes.graph.slots() as usize;
+    pub(super) fn new(names: &'a dyn WhoSubject, ways: &'a Ways) -> Self {
+        let slots = names.objects() as usize;
         Self {
             names,
             ways,
@@ -107,38 +104,31 @@ impl<'a, 'n> KeptCount<'a, 'n> {
     /// Counts everything that the roots lead to. `classes` has the class of each slot with an object.
     pub(super) fn tree(mut self, classes: &[Option<ClassId>]) -> DraftTree {
         let names = self.names;
-        let nodes = &names.nodes;
         let mut by_class: ByClass = HashMap::new();
-        for (node, class) in (0..nodes.graph.slots()).zip(classes) {
+        for (node, class) in (0..names.objects()).zip(classes) {
             let Some(class) = class.filter(|_| self.ways.is_reached(node)) else { continue };
             let Some(place) = self.place(node) else { continue };
-            let is_old = self.is_old(node);
+            let is_old = names.is_old(node);
             let own = &mut self.places[place as usize];
-            own.own = own.own.plus(amount(1, nodes.present_bytes(node), is_old));
+            own.own = own.own.plus(amount(1, names.bytes(node), is_old));
             if own.examples.len() < EXAMPLES {
                 own.examples.push(node);
             }
             let count = by_class.entry((place, class)).or_default();
             *count = (count.0 + 1, count.1 + u64::from(is_old));
         }
-        for chunk in nodes.graph.first_chunk()..nodes.graph.first_root() {
+        for chunk in names.objects()..names.roots().start {
             let Some((place, is_old)) = self.place_of_chunk(chunk) else { continue };
             let own = &mut self.places[place as usize];
-            own.own = own.own.plus(amount(0, nodes.present_bytes(chunk), is_old));
+            own.own = own.own.plus(amount(0, names.bytes(chunk), is_old));
         }
         self.finish(by_class)
     }
 
-    fn is_old(&self, node: u32) -> bool {
-        let nodes = &self.names.nodes;
-        nodes.head(node).is_some_and(|head| head.old(nodes.words().heap.version()))
-    }
-
     /// The place of the object or root that keeps a chunk, and whether it is old. Roots are.
     fn place_of_chunk(&mut self, chunk: u32) -> Option<(u32, bool)> {
-        let nodes = &self.names.nodes;
         let mut at = self.ways.before(chunk)?;
-        while !nodes.is_slot(at) || self.names.is_fields(at) {
+        while !self.names.is_step(at) {
             match self.ways.before(at) {
                 Some(before) => at = before,
                 None => {
@@ -147,7 +137,7 @@ impl<'a, 'n> KeptCount<'a, 'n> {
                 }
             }
         }
-        let is_old = self.is_old(at);
+        let is_old = self.names.is_old(at);
         Some((self.place(at)?, is_old))
     }
 
@@ -182,8 +172,8 @@ impl<'a, 'n> KeptCount<'a, 'n> {
     /// What an object is kept by, if the way begins there; otherwise the object before it.
     fn beginning(&mut self, node: u32) -> Option<Result<KeptBy, u32>> {
         let names = self.names;
-        if names.is_symbol_table(node) {
-            return Some(Ok(KeptBy::Root(WayRoot::SymbolTable)));
+        if let Some(root) = names.as_root(node) {
+            return Some(Ok(KeptBy::Root(root)));
         }
         if names.is_known(node) {
             return Some(Ok(KeptBy::Itself(names.describe(node, false))));
@@ -193,17 +183,12 @@ impl<'a, 'n> KeptCount<'a, 'n> {
             let root = self.root(before.root?, &before.between, node)?;
             return Some(Ok(KeptBy::Root(root)));
         };
-        if names.is_vm(object) {
-            let before = names.before(self.ways, node)?;
-            let passage = names.passage(object, &before.between, node);
-            let root = passage.and_then(|passage| names.named_root(&passage));
-            return Some(Ok(KeptBy::Root(common_root(root.unwrap_or(WayRoot::Vm)))));
-        }
-        if names.is_symbol_table(object) {
-            return Some(Ok(KeptBy::Root(WayRoot::SymbolTable)));
-        }
         if !self.may_end(object) {
             return Some(Err(object));
+        }
+        let between = names.before(self.ways, node)?.between;
+        if let Some(root) = names.as_root_of(object, &between, node) {
+            return Some(Ok(KeptBy::Root(common_root(root))));
         }
         let step = self.step(object, node)?;
         let ends = is_end(&step.of, &step.link);
@@ -212,16 +197,18 @@ impl<'a, 'n> KeptCount<'a, 'n> {
 
     /// Whether an object can be one that needs no explanation.
     fn may_end(&self, object: u32) -> bool {
+        // The table of symbols is an array or an object.
         const ENDS: [SlotType; 5] =
             [SlotType::CLASS, SlotType::MODULE, SlotType::ICLASS, SlotType::IMEMO, SlotType::DATA];
-        self.names.main == Some(object)
-            || self.names.nodes.slot_type(object).is_some_and(|kind| ENDS.contains(&kind))
+        self.names.is_main(object)
+            || self.names.as_root(object).is_some()
+            || self.names.slot_type(object).is_some_and(|kind| ENDS.contains(&kind))
     }
 
     /// The object before one; `None` inside for a root.
     fn keeper(&self, node: u32) -> Option<Option<u32>> {
         let mut at = self.ways.before(node)?;
-        while !self.names.nodes.is_slot(at) || self.names.is_fields(at) {
+        while !self.names.is_step(at) {
             match self.ways.before(at) {
                 Some(before) => at = before,
                 None => return Some(None),
@@ -245,7 +232,7 @@ impl<'a, 'n> KeptCount<'a, 'n> {
         if self.places[above as usize].depth >= DEPTH {
             return above;
         }
-        let kind = |node| self.names.nodes.slot_type(node);
+        let kind = |node| self.names.slot_type(node);
         let is_element = kind(keeper) == Some(SlotType::ARRAY)
             && !matches!(kind(object), Some(SlotType::CLASS | SlotType::MODULE));
         if let Some(known) = self.of_elements.get(&keeper).filter(|_| is_element) {
@@ -260,12 +247,10 @@ impl<'a, 'n> KeptCount<'a, 'n> {
     }
 
     fn root(&mut self, root: u32, between: &[u32], object: u32) -> Option<WayRoot> {
-        let chunks = || between.iter().filter_map(|node| self.names.nodes.chunk(*node));
-        let is_small = chunks().all(|(_, chunk)| chunk.size <= ROOT_TABLE);
+        let is_small = self.names.may_name_root(between);
         self.root_names += u32::from(is_small);
         let may_search = is_small && self.root_names <= ROOT_NAMES;
-        let passage = may_search.then(|| self.names.passage_from_root(between, object)).flatten();
-        let named = passage.and_then(|passage| self.names.named_root(&passage));
+        let named = may_search.then(|| self.names.named_root_of(between, object)).flatten();
         named.or_else(|| self.names.place_of_root(root)).map(common_root)
     }
 
@@ -336,11 +321,10 @@ const fn amount(objects: u64, bytes: u64, is_old: bool) -> KeptAmount {
 }
 
 /// The commonest classes of each place.
-fn common_classes(names: &Names<'_>, by_class: ByClass) -> HashMap<u32, Vec<KeptClass>> {
+fn common_classes(names: &dyn WhoSubject, by_class: ByClass) -> HashMap<u32, Vec<KeptClass>> {
     let mut found: HashMap<u32, Vec<KeptClass>> = HashMap::new();
-    let known = names.classes.borrow();
     for ((place, class), (objects, old_objects)) in by_class {
-        let name = known.name(class).to_owned();
+        let name = names.class_name(class);
         found.entry(place).or_default().push(KeptClass { name, objects, old_objects });
     }
     for list in found.values_mut() {

@@ -159,7 +159,7 @@ impl Names<'_> {
     }
 
     /// The same without what differs from one object of a container to the next, and without a search in large contents.
-    pub(super) fn common_link(&self, from: u32, between: &[u32], to: u32) -> WayLink {
+    pub(super) fn link_in_common(&self, from: u32, between: &[u32], to: u32) -> WayLink {
         let Some(view) = self.nodes.view(from) else { return WayLink::Unnamed };
         let class = self.memory().word_at(view.address, 8).filter(|_| view.kind().has_class());
         if between.is_empty() && class.is_some() && class == self.nodes.address(to) {

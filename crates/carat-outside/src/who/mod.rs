@@ -9,6 +9,7 @@ mod data;
 mod describe;
 mod dominators;
 pub mod dump;
+pub mod dumped;
 mod holders;
 mod kept;
 mod libraries;
@@ -16,6 +17,7 @@ mod links;
 mod nodes;
 mod patterns;
 mod search;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod text;

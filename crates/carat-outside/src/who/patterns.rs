@@ -1,7 +1,7 @@
 //! Ways that differ only in numbers, counted.
 
 use super::data::{Holder, WayLink};
-use super::links::Names;
+use super::subject::WhoSubject;
 use super::trace::is_end;
 use super::ways::Ways;
 use std::collections::HashMap;
@@ -22,8 +22,8 @@ const START: PatternId = u32::MAX;
 type Step = (WayLink, Holder, PatternId);
 
 /// The ways to the objects of one class.
-pub(super) struct Patterns<'a, 'n> {
-    names: &'a Names<'n>,
+pub(super) struct Patterns<'a> {
+    names: &'a dyn WhoSubject,
     ways: &'a Ways,
     numbers: HashMap<Step, PatternId>,
     /// The pattern of the way to each object on a way that was followed.
@@ -38,8 +38,8 @@ pub(super) struct PatternCount {
     pub(super) examples: Vec<u32>,
 }
 
-impl<'a, 'n> Patterns<'a, 'n> {
-    pub(super) fn new(names: &'a Names<'n>, ways: &'a Ways) -> Self {
+impl<'a> Patterns<'a> {
+    pub(super) fn new(names: &'a dyn WhoSubject, ways: &'a Ways) -> Self {
         Self {
             names,
             ways,

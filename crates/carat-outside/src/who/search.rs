@@ -9,10 +9,11 @@ use super::libraries::Libraries;
 use super::links::{Names, frame_bytes, main_object};
 use super::nodes::Nodes;
 use super::patterns::Patterns;
-use super::trace::TracedWay;
+use super::subject::WhoSubject;
+use super::trace::{Evidence, TracedWay};
 use super::ways::{NodeKinds, Ways};
 use crate::elf::RubyAnchors;
-use crate::heap::{ClassId, ClassNames, Heap, NamesUnknown, SlotHead, SlotType};
+use crate::heap::{ClassId, ClassNames, Heap, NamesUnknown, SlotType};
 use crate::malloc::ChunkTable;
 use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryNeed, NeedPart};
@@ -74,6 +75,9 @@ pub enum WhoUnknown {
     /// Too many references.
     #[error("it has more references than can be numbered")]
     TooMany,
+    /// A dump says nothing of roots.
+    #[error("the dump has no roots, so what keeps objects is unknown")]
+    NoRoots,
     /// The requested class has no objects.
     #[error("there is no object of class {0}")]
     NoClass(String),
@@ -106,14 +110,14 @@ pub fn find_who(
     request: &WhoRequest,
 ) -> Result<WhoCensus, WhoUnknown> {
     let draft = draft(memory, sources, request)?;
-    Ok(draft.confirmed(memory))
+    Ok(draft.confirmed(&mut |evidence| evidence.holds(memory)))
 }
 
 /// A class, the ways to its objects, and who keeps most of them.
 type DraftClass = (ClassHolders, Vec<DraftWay>, Option<DraftHolder>);
 
 /// What was found, before it is confirmed.
-struct WhoDraft {
+pub(super) struct WhoDraft {
     census: WhoCensus,
     classes: Vec<DraftClass>,
     holders: Vec<DraftHolder>,
@@ -134,12 +138,13 @@ struct DraftHolder {
 }
 
 impl WhoDraft {
-    fn confirmed(self, memory: &mut dyn Memory) -> WhoCensus {
+    /// What was found, without what no longer holds.
+    pub(super) fn confirmed(self, holds: &mut dyn FnMut(Evidence) -> bool) -> WhoCensus {
         let Self { mut census, classes, holders, kept } = self;
         let mut left_out = 0;
         for (mut class, ways, holder) in classes {
             for way in ways {
-                let found = way.examples.into_iter().find_map(|example| example.confirmed(memory));
+                let found = way.examples.into_iter().find_map(|example| example.confirmed(holds));
                 match found {
                     Some(found) => class.ways.push(CountedWay { objects: way.objects, way: found }),
                     None => {
@@ -149,14 +154,14 @@ impl WhoDraft {
                     }
                 }
             }
-            class.holder = holder.and_then(|holder| holder.confirmed(memory, &mut left_out));
+            class.holder = holder.and_then(|holder| holder.confirmed(holds, &mut left_out));
             census.classes.push(class);
         }
         let holders = holders.into_iter();
         census.holders =
-            holders.filter_map(|holder| holder.confirmed(memory, &mut left_out)).collect();
+            holders.filter_map(|holder| holder.confirmed(holds, &mut left_out)).collect();
         if let Some(kept) = kept {
-            let (tree, lost) = kept.confirmed(memory);
+            let (tree, lost) = kept.confirmed(holds);
             (census.kept, left_out) = (Some(tree), left_out + lost);
         }
         census.left_out = left_out;
@@ -165,8 +170,12 @@ impl WhoDraft {
 }
 
 impl DraftHolder {
-    fn confirmed(self, memory: &mut dyn Memory, left_out: &mut u64) -> Option<SoleHolder> {
-        let way = self.way.and_then(|way| way.confirmed(memory));
+    fn confirmed(
+        self,
+        holds: &mut dyn FnMut(Evidence) -> bool,
+        left_out: &mut u64,
+    ) -> Option<SoleHolder> {
+        let way = self.way.and_then(|way| way.confirmed(holds));
         *left_out += u64::from(way.is_none());
         let Self { of_class, objects, bytes, .. } = self;
         Some(SoleHolder { way: way?, of_class, objects, bytes })
@@ -179,11 +188,6 @@ fn draft(
     request: &WhoRequest,
 ) -> Result<WhoDraft, WhoUnknown> {
     with_names(memory, sources, Recorded::Reached, &mut |names, object| {
-        let ways = Ways::find(&names.nodes, &names.nodes, object);
-        let dominators = Dominators::find(&names.nodes);
-        let retained = Retained::sum(&names.nodes, &dominators);
-        let (dominators, retained) = (&dominators, &retained);
-        let found = WhoFinder { names, ways: &ways, dominators, retained };
         let sums = names.nodes.reach.census();
         let census = WhoCensus {
             reached_objects: sums.reached_objects,
@@ -191,11 +195,26 @@ fn draft(
             unnamed: unnamed(names),
             ..WhoCensus::default()
         };
-        let classes = found.classes(request)?;
-        let holders = if request.classes.is_empty() { found.holders() } else { Vec::new() };
-        let kept = request.kept.then(|| KeptCount::new(names, &ways).tree(&found.class_ids()));
-        Ok(WhoDraft { census, classes, holders, kept })
+        draft_of(names, object, request, census)
     })
+}
+
+/// Searches a graph. `object` is the node of the class `Object`.
+pub(super) fn draft_of(
+    names: &dyn WhoSubject,
+    object: Option<u32>,
+    request: &WhoRequest,
+    census: WhoCensus,
+) -> Result<WhoDraft, WhoUnknown> {
+    let ways = Ways::find(names, names, object);
+    let dominators = Dominators::find(names);
+    let retained = Retained::sum(names, &dominators);
+    let (dominators, retained) = (&dominators, &retained);
+    let found = WhoFinder { names, ways: &ways, dominators, retained };
+    let classes = found.classes(request)?;
+    let holders = if request.classes.is_empty() { found.holders() } else { Vec::new() };
+    let kept = request.kept.then(|| KeptCount::new(names, &ways).tree(&found.class_ids()));
+    Ok(WhoDraft { census, classes, holders, kept })
 }
 
 /// What is done with the names and the class `Object`.
@@ -267,8 +286,8 @@ pub(super) fn unnamed(names: &Names<'_>) -> Vec<String> {
 }
 
 /// Everything that was found.
-struct WhoFinder<'a, 'n> {
-    names: &'a Names<'n>,
+struct WhoFinder<'a> {
+    names: &'a dyn WhoSubject,
     ways: &'a Ways,
     dominators: &'a Dominators,
     retained: &'a Retained,
@@ -284,52 +303,34 @@ struct ClassSums {
     garbage: u64,
 }
 
-impl WhoFinder<'_, '_> {
-    fn is_reached(&self, node: u32) -> bool {
-        let nodes = &self.names.nodes;
-        nodes.address(node).is_some_and(|address| nodes.reach.is_reached(address))
-    }
-
-    /// The class of each slot with an object.
+impl WhoFinder<'_> {
+    /// The class of each object.
     fn class_ids(&self) -> Vec<Option<ClassId>> {
-        let nodes = &self.names.nodes;
-        let words = nodes.words();
-        let mut classes = self.names.classes.borrow_mut();
-        let ids = (0..nodes.graph.slots()).map(|node| {
-            let head = nodes.head(node).filter(|head| head.slot_type() != SlotType::NONE)?;
-            Some(classes.of_slot(words.memory, words.heap, head))
-        });
-        ids.collect()
+        (0..self.names.objects()).map(|node| self.names.class_id(node)).collect()
     }
 
     fn sums(&self, ids: &[Option<ClassId>]) -> Vec<ClassSums> {
-        let nodes = &self.names.nodes;
-        let mut sums = vec![ClassSums::default(); self.names.classes.borrow().len()];
-        let version = nodes.words().heap.version();
-        let is_old = |head: SlotHead| head.old(version);
+        let names = self.names;
+        let mut sums = vec![ClassSums::default(); names.classes()];
         for (node, id) in (0..).zip(ids) {
-            let (Some(id), Some(head)) = (id, nodes.head(node)) else { continue };
-            let Some(sum) = sums.get_mut(id.index()) else { continue };
-            let bytes = nodes.present_bytes(node);
-            let old = u64::from(is_old(head));
+            let Some(sum) = id.and_then(|id| sums.get_mut(id.index())) else { continue };
+            let bytes = names.bytes(node);
+            let old = u64::from(names.is_old(node));
             sum.objects += 1;
             sum.old_objects += old;
             sum.bytes += bytes;
             sum.old_bytes += bytes * old;
-            sum.garbage += u64::from(!self.is_reached(node));
+            sum.garbage += u64::from(!names.is_reached(node));
         }
         // Chunks that one object alone keeps, directly.
-        for chunk in nodes.graph.first_chunk()..nodes.graph.first_root() {
-            let Some(owner) = self.dominators.of(chunk).filter(|owner| nodes.is_slot(*owner))
-            else {
-                continue;
-            };
+        for chunk in names.objects()..names.roots().start {
+            let owner = self.dominators.of(chunk).filter(|owner| *owner < names.objects());
+            let Some(owner) = owner else { continue };
             let id = ids.get(owner as usize).copied().flatten();
-            let (Some(id), Some(head)) = (id, nodes.head(owner)) else { continue };
-            let Some(sum) = sums.get_mut(id.index()) else { continue };
-            let bytes = nodes.present_bytes(chunk);
+            let Some(sum) = id.and_then(|id| sums.get_mut(id.index())) else { continue };
+            let bytes = names.bytes(chunk);
             sum.bytes += bytes;
-            sum.old_bytes += bytes * u64::from(is_old(head));
+            sum.old_bytes += bytes * u64::from(names.is_old(owner));
         }
         sums
     }
@@ -338,7 +339,7 @@ impl WhoFinder<'_, '_> {
     fn classes(&self, request: &WhoRequest) -> Result<Vec<DraftClass>, WhoUnknown> {
         let ids = self.class_ids();
         let sums = self.sums(&ids);
-        let name = |id: usize| self.names.classes.borrow().name(ClassId(id as u32)).to_owned();
+        let name = |id: usize| self.names.class_name(ClassId(id as u32));
         let mut chosen: Vec<usize> = (0..sums.len()).filter(|id| sums[*id].objects > 0).collect();
         match request.classes.is_empty() {
             false => chosen.retain(|id| request.classes.contains(&name(*id))),
@@ -358,7 +359,7 @@ impl WhoFinder<'_, '_> {
             chosen.iter().map(|id| (*id, Vec::new())).collect();
         for (node, id) in (0..).zip(&ids) {
             let Some(list) = id.and_then(|id| objects.get_mut(&id.index())) else { continue };
-            if self.is_reached(node) {
+            if self.names.is_reached(node) {
                 list.push(node);
             }
         }
@@ -391,7 +392,7 @@ impl WhoFinder<'_, '_> {
             objects: way.objects,
             examples: way.examples.iter().filter_map(|node| self.trace(*node)).collect(),
         });
-        let holder = holder_of(&self.names.nodes, self.dominators, objects);
+        let holder = holder_of(self.names, self.dominators, objects);
         let holder = holder.map(|(node, of_class)| self.holder(node, Some(of_class)));
         (class, ways.collect(), holder)
     }
@@ -402,9 +403,8 @@ impl WhoFinder<'_, '_> {
 
     /// The objects that keep most alone, as far as a program can let go of them.
     fn holders(&self) -> Vec<DraftHolder> {
-        let nodes = &self.names.nodes;
-        let (all, _) = self.retained.of(nodes.graph.nodes());
-        let candidates = largest(nodes, self.dominators, self.retained, HOLDERS * LOOKED_AT);
+        let (all, _) = self.retained.of(self.names.nodes());
+        let candidates = largest(self.names, self.dominators, self.retained, HOLDERS * LOOKED_AT);
         let large = candidates.into_iter().filter(|node| self.retained.of(*node).0 * SMALL >= all);
         let drafts =
             large.filter(|node| !self.names.is_known(*node)).map(|node| self.holder(node, None));

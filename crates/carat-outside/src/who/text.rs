@@ -127,6 +127,8 @@ impl fmt::Display for WayRoot {
             Self::Frame { variable, code } => frame(f, variable.as_deref(), code.as_ref()),
             Self::Stack { thread: 0, name } => write!(f, "the stack of a thread ({name})"),
             Self::Stack { thread, name } => write!(f, "the stack of thread {thread} ({name})"),
+            Self::Named { name } if name.contains(' ') => f.write_str(name),
+            Self::Named { name } => write!(f, "the root {name}"),
             Self::OtherMemory => f.write_str("other memory"),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::data::{Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
 use super::links::{Names, Passage};
+use super::subject::WhoSubject;
 use super::ways::{NodeKinds, Ways};
 use crate::heap::{SlotHead, SlotType};
 use crate::memory::Memory;
@@ -9,9 +10,7 @@ use crate::reach::forms::TableKind;
 use crate::reach::record::RootPlace;
 
 /// Objects of a way; longer ones are cut.
-const STEPS: usize = 20;
-/// Chunks between two objects.
-const CHUNKS: usize = 400;
+pub(super) const STEPS: usize = 20;
 
 /// A way, and the words of the process on which it rests.
 #[derive(Debug, Clone, Default)]
@@ -60,9 +59,9 @@ impl Evidence {
 }
 
 impl TracedWay {
-    /// The way, if all of it still holds.
-    pub(super) fn confirmed(self, memory: &mut dyn Memory) -> Option<Way> {
-        self.evidence.iter().all(|one| one.holds(memory)).then_some(self.way)
+    /// The way, if all that it rests on still holds.
+    pub(super) fn confirmed(self, holds: &mut dyn FnMut(Evidence) -> bool) -> Option<Way> {
+        self.evidence.iter().all(|one| holds(*one)).then_some(self.way)
     }
 }
 
@@ -85,31 +84,12 @@ pub(super) struct Before {
 }
 
 impl Names<'_> {
-    /// What comes before an object; `None` if nothing does.
-    pub(super) fn before(&self, ways: &Ways, node: u32) -> Option<Before> {
-        let mut between = Vec::new();
-        let mut at = ways.before(node)?;
-        // An object of Ruby's own that holds the fields of another one is as good as a chunk.
-        while !self.nodes.is_slot(at) || self.is_fields(at) {
-            let Some(next) = ways.before(at) else { break };
-            between.push(at);
-            at = next;
-            if between.len() > CHUNKS {
-                return None;
-            }
-        }
-        between.reverse();
-        let is_object = self.nodes.is_slot(at) && !self.is_fields(at);
-        let object = is_object.then_some(at);
-        Some(Before { object, root: (!is_object).then_some(at), between })
-    }
-
     /// The way to an object; `None` if nothing leads to it, or if a reference on it is not found again.
-    pub(super) fn trace(&self, ways: &Ways, node: u32) -> Option<TracedWay> {
+    pub(super) fn traced(&self, ways: &Ways, node: u32) -> Option<TracedWay> {
         let mut traced = TracedWay::default();
         traced.way.object = self.described(node, &mut traced.evidence)?;
         let mut at = node;
-        if self.is_known(node) {
+        if self.is_known_object(node) {
             return Some(traced);
         }
         while let Some(before) = self.before(ways, at) {
@@ -180,7 +160,7 @@ impl Names<'_> {
     }
 
     fn described(&self, node: u32, evidence: &mut Vec<Evidence>) -> Option<Holder> {
-        let mut holder = self.describe(node, true);
+        let mut holder = self.holder(node, true);
         holder.thread = self.running_thread(node);
         let head = self.nodes.head(node)?;
         evidence.push(Evidence::Object {
@@ -215,11 +195,11 @@ impl Names<'_> {
         } else if !between.is_empty() {
             return None;
         }
-        self.place_of_root(root)
+        self.root_by_place(root)
     }
 
     /// What a root is by its place alone.
-    pub(super) fn place_of_root(&self, root: u32) -> Option<WayRoot> {
+    pub(super) fn root_by_place(&self, root: u32) -> Option<WayRoot> {
         let (address, place) = self.nodes.root(root)?;
         Some(match place {
             RootPlace::Library => match self.nodes.libraries.at(address) {

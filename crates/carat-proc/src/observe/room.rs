@@ -52,6 +52,11 @@ fn announcement(need: MemoryNeed) -> String {
         NeedPart::Copy => {
             format!("a copy of the memory of process {process} takes {bytes} of carat's own memory")
         }
+        NeedPart::Dump => {
+            format!(
+                "the objects and references of the dump take up to {bytes} of carat's own memory"
+            )
+        }
         NeedPart::Graph => {
             format!("the references of process {process} take up to {bytes} of carat's own memory")
         }

@@ -1,9 +1,9 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
-use crate::cli::{Exit, output};
+use crate::cli::{Exit, explain_dump, output};
 use crate::input::{
-    KnownServer, OutsideRequest, earlier_size, file_ledger, load, process_ledger, read_explained,
-    suggested_experiment,
+    KnownServer, OutsideRequest, earlier_size, file_ledger, is_dump, load, process_ledger,
+    read_explained, suggested_experiment,
 };
 use anyhow::{Context, bail};
 use carat_analysis::{
@@ -12,13 +12,13 @@ use carat_analysis::{
 use carat_files::create_new;
 use carat_model::OutsideReading;
 use carat_model::{Ledger, Span};
-use carat_outside::census::LookOptions;
+use carat_outside::census::{Census, CensusPart, LookOptions};
 use carat_outside::who::WhoRequest;
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
     Audience, CensusTextOptions, census_text, diagnosis_text, holder_growth_text, ledger_html,
-    ledger_text, next_text, parts_text, prepare_outside, unshared_text, who_text,
+    ledger_text, next_text, parts_text, prepare_outside, speedscope, unshared_text, who_text,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -33,6 +33,7 @@ const SCHEMA: &str = "carat.explain/1";
     after_help = "Examples:\n  carat explain 4312                 what is wrong with the tree of process 4312, and its parts\n  \
     carat explain 4312 --details       also classes, heaps, arenas, what to try\n  \
     carat explain app.recording.jsonl  the end of a recording\n  \
+    carat explain app.jsonl.zst --who  a heap dump, of `carat heap-dump` or ObjectSpace.dump_all\n  \
     carat explain 4312 --owners        also who holds malloc's memory\n  \
     carat explain 4312 --who           who keeps most memory alive, by name\n  \
     carat explain 4312 --who Post      who keeps the objects of a class alive\n  \
@@ -43,43 +44,53 @@ const SCHEMA: &str = "carat.explain/1";
     carat explain 4312 --suggest try.toml && carat compare try.toml"
 )]
 pub(crate) struct ExplainArgs {
-    /// Process id of the server, a recording (`carat record`), or a results file (`carat compare`) or its JSON
-    target: String,
+    /// Process id of the server, a recording (`carat record`), a results file (`carat compare`) or its JSON, or a heap dump
+    pub(super) target: String,
     /// Variant of a results file [default: its baseline]
     #[arg(long)]
-    variant: Option<String>,
+    pub(super) variant: Option<String>,
     /// Also every part, process, heap, class and arena, and every finding
     #[arg(long)]
-    details: bool,
+    pub(super) details: bool,
     /// Leave out the children of the process
     #[arg(long)]
     alone: bool,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Write the ledger as one HTML page
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
+    /// With --who: print what is kept, by what keeps it, for this program
+    #[arg(long, value_name = "FORMAT", requires = "who", conflicts_with = "json")]
+    pub(super) format: Option<WhoFormat>,
     #[command(flatten)]
-    look: LookArgs,
+    pub(super) look: LookArgs,
     /// With --output: leave out folders, class names, and environment beyond an allow-list
     #[arg(long, requires = "output")]
     share: bool,
     /// Write an experiment that tests the findings, for `carat compare`
     #[arg(long, value_name = "FILE")]
-    suggest: Option<PathBuf>,
+    pub(super) suggest: Option<PathBuf>,
+}
+
+/// A program that shows what is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum WhoFormat {
+    /// A flame graph of speedscope, whose widths are bytes
+    Speedscope,
 }
 
 /// What is read of a running Ruby from outside
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Reading a running Ruby from outside")]
-struct LookArgs {
+pub(super) struct LookArgs {
     /// Do not read the memory of the process: only what the kernel and a probe report
     #[arg(long, conflicts_with_all = ["class", "owners", "reach", "who", "unshared"])]
     no_look: bool,
     /// Classes in the table of --details [default: 12]
     #[arg(long, value_name = "N")]
-    classes: Option<usize>,
+    pub(super) classes: Option<usize>,
     /// Also where the objects of this class lie, and how many pages they keep
     #[arg(long, value_name = "NAME")]
     class: Option<String>,
@@ -91,10 +102,11 @@ struct LookArgs {
     reach: bool,
     /// Who keeps objects alive, by name: those of this class, or those with most memory. Requires a copy of the process's memory
     #[arg(long, value_name = "CLASS", num_args = 0..=1)]
-    who: Option<Option<String>>,
-    /// What keeps more objects alive than in this output of `carat explain PID --who --json`, of this or another process
+    pub(super) who: Option<Option<String>>,
+    /// What keeps more objects alive than in this output of `carat explain PID --who --json`, of this or another process; of a heap
+    /// dump, than in this other one
     #[arg(long, value_name = "FILE", requires = "who")]
-    since: Option<PathBuf>,
+    pub(super) since: Option<PathBuf>,
     /// Also why the memory of forked processes is private, page by page
     #[arg(long, conflicts_with = "alone")]
     unshared: bool,
@@ -113,7 +125,7 @@ impl LookArgs {
     }
 
     /// Whether something beside who keeps what is asked for.
-    fn asks_for_more(&self) -> bool {
+    pub(super) fn asks_for_more(&self) -> bool {
         self.class.is_some() || self.owners || self.reach || self.unshared
     }
 
@@ -185,18 +197,23 @@ fn grown_since(before: &ExplainedTree, reading: Option<&OutsideReading>) -> Grow
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let is_process = args.target.parse::<u32>().is_ok();
+    if !is_process && is_dump(Path::new(&args.target)) {
+        return explain_dump::run(args);
+    }
     let before = args.look.since.as_deref().map(read_explained).transpose()?;
     let mut earlier = None;
     let (ledger, reading) = match args.target.parse() {
         Ok(pid) => {
             let root = ProcRoot::default();
             be_killed_first(&root);
-            let kept = args.json || before.is_some() || args.output.is_some();
+            let kept =
+                args.json || before.is_some() || args.output.is_some() || args.format.is_some();
             process_ledger(&root, pid, args.alone, &args.look.request(kept))?
         }
         Err(_) if args.look.asks_a_process() => {
             bail!(
-                "--class, --owners, --reach, --who and --unshared read a running process; give its id"
+                "--class, --owners, --reach, --who and --unshared read a running process; give its id. --who also reads a heap dump"
             )
         }
         Err(_) => {
@@ -208,7 +225,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let findings = findings(&ledger, reading.as_ref().unwrap_or(&OutsideReading::default()));
     let found = diagnosis(&ledger, reading.as_ref(), earlier);
     let grown = before.as_ref().map(|before| grown_since(before, reading.as_ref()));
-    if args.json {
+    if let (Some(WhoFormat::Speedscope), Some(reading)) = (args.format, &reading) {
+        print_speedscope(reading)?;
+    } else if args.json {
         let census = reading.as_ref().map(without_maps);
         let explanation = Explanation {
             schema: SCHEMA,
@@ -238,6 +257,24 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let unanswered = grown.is_some_and(|grown| grown.is_err())
         || reading.as_ref().is_some_and(|reading| args.look.is_unanswered(reading));
     Ok(if unanswered { Exit::Failed } else { Exit::Fine })
+}
+
+/// What every process that was read keeps, as a flame graph.
+fn print_speedscope(reading: &OutsideReading) -> anyhow::Result<()> {
+    let reading = prepare_outside(reading, Audience::Own);
+    let of = |census: &'_ Census| census.who.as_ref()?.kept.clone();
+    let kept = reading
+        .processes
+        .iter()
+        .filter_map(|census| Some((format!("process {}", census.process), of(census)?)));
+    let kept: Vec<_> = kept.collect();
+    if kept.is_empty() {
+        let reasons = reading.processes.iter().find_map(|census| census.reason(CensusPart::Who));
+        bail!("who keeps what is unknown: {}", reasons.unwrap_or("no Ruby was read"));
+    }
+    let trees: Vec<_> = kept.iter().map(|(name, tree)| (name.clone(), tree)).collect();
+    output::print_data(&speedscope(&trees))?;
+    Ok(())
 }
 
 /// Who keeps what is an answer of its own, in few lines; otherwise the diagnosis comes first, and the next command last.

@@ -9,6 +9,7 @@ mod diff;
 mod exec;
 mod exit;
 mod explain;
+mod explain_dump;
 mod fleet;
 mod heap_dump;
 mod init;

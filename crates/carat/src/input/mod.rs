@@ -2,6 +2,7 @@
 
 mod app_folder;
 mod censuses;
+mod dump_file;
 mod experiment_text;
 mod explain;
 mod host;
@@ -11,6 +12,7 @@ mod suggest;
 
 pub use app_folder::{AppFolder, AppFolderError, app_experiment};
 pub use censuses::{CensusFileError, read_explained};
+pub use dump_file::{dump_text_bytes, is_dump, open_dump};
 pub use explain::{ExplainError, OutsideRequest, earlier_size, file_ledger, process_ledger};
 pub use host::host_trees;
 pub use import::{

@@ -7,7 +7,7 @@ use crate::elf::RubyAnchors;
 use crate::hash::AddressMap;
 use crate::heap::{SlotType, imemo_kind, string_bytes};
 use crate::reach::fields::SlotView;
-use carat_ruby::version::{OBJECT_FIELDS_OUTSIDE_BY_FLAG, SHAPES};
+use carat_ruby::version::{OBJECT_FIELDS_OUTSIDE_BY_FLAG, SHAPES, SHARED_STRINGS_BY_FIRST_FLAG};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -16,6 +16,8 @@ use std::io::{self, Write};
 const FROZEN: u64 = 1 << 11;
 const EMBED: u64 = 1 << 13;
 const SHARED: u64 = 1 << 14;
+/// The same of strings in later versions.
+const SHARED_FIRST: u64 = 1 << 12;
 const FSTRING: u64 = 1 << 29;
 /// References of one object that are named, at most: a name is searched in the contents of the object.
 const NAMED: usize = 2000;
@@ -97,6 +99,9 @@ impl<'a, 'n> ObjectLines<'a, 'n> {
             }
             SlotType::CLASS | SlotType::MODULE | SlotType::ICLASS => self.class(view),
             SlotType::OBJECT => {
+                if view.flags & EMBED != 0 && self.is_in_slots(view) {
+                    self.put(format_args!(", \"embedded\":true"));
+                }
                 if let Some((_, count)) = contents(view).filter(|_| self.counts_fields(view)) {
                     self.put(format_args!(", \"ivars\":{count}"));
                 }
@@ -127,12 +132,22 @@ impl<'a, 'n> ObjectLines<'a, 'n> {
                 && !OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(view.heap.version()))
     }
 
+    /// Whether the flag that says that variables are in the slot is known and told.
+    fn is_in_slots(&self, view: &SlotView<'_>) -> bool {
+        let version = view.heap.version();
+        SHAPES.contains(version) && !OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(version)
+    }
+
     fn string(&mut self, view: &SlotView<'_>) {
         let embedded = view.flags & EMBED == 0;
         if embedded {
             self.put(format_args!(", \"embedded\":true"));
         }
-        if !embedded && view.flags & SHARED != 0 {
+        let shared = match SHARED_STRINGS_BY_FIRST_FLAG.contains(view.heap.version()) {
+            true => SHARED_FIRST,
+            false => SHARED,
+        };
+        if !embedded && view.flags & shared != 0 {
             self.put(format_args!(", \"shared\":true"));
         }
         if view.flags & FSTRING != 0 {
@@ -158,7 +173,8 @@ impl<'a, 'n> ObjectLines<'a, 'n> {
         let length = length.or_else(|| view.memory.word_at(view.address, 16)).unwrap_or(0);
         self.put(format_args!(", \"length\":{length}"));
         if view.flags & EMBED != 0 {
-            self.put(format_args!(", \"embedded\":true"));
+            let is_told = length > 0 || SHAPES.contains(view.heap.version());
+            self.put(format_args!("{}", if is_told { ", \"embedded\":true" } else { "" }));
         } else if shared {
             self.put(format_args!(", \"shared\":true"));
         }

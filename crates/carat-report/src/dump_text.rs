@@ -1,0 +1,65 @@
+//! What is in a heap dump, as a few lines for a terminal.
+
+use crate::numbers::{grouped, grouped_count};
+use crate::text::one_line;
+use carat_model::Bytes;
+use carat_outside::who::dumped::DumpedClass;
+use serde::Serialize;
+use std::fmt::{self, Write};
+
+/// What a heap dump has in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DumpHead {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes, by the lines of the objects.
+    pub bytes: u64,
+    /// References between objects.
+    pub references: u64,
+    /// What of the file does not count.
+    pub left_out: Vec<String>,
+}
+
+/// The table of classes, the largest first; so many lines of it. `target` is the name of the file.
+pub fn dump_text(
+    head: &DumpHead,
+    classes: &[DumpedClass],
+    (target, lines): (&str, usize),
+) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_dump(&mut out, head, classes, (target, lines));
+    out
+}
+
+fn write_dump(
+    out: &mut String,
+    head: &DumpHead,
+    classes: &[DumpedClass],
+    (target, lines): (&str, usize),
+) -> fmt::Result {
+    let unreached: u64 = classes.iter().map(|class| class.unreached_objects).sum();
+    let target = one_line(target);
+    let objects = grouped_count(head.objects, "object");
+    writeln!(
+        out,
+        "Heap dump {target}: {objects}, {}, {}; no root leads to {} of the objects",
+        Bytes(head.bytes),
+        grouped_count(head.references, "reference"),
+        grouped(unreached)
+    )?;
+    writeln!(out, "  {:>12}  {:>12}  {:>12}  {:>12}  class", "bytes", "objects", "old", "no root")?;
+    for class in classes.iter().take(lines) {
+        let DumpedClass { name, objects, bytes, old_objects, unreached_objects } = class;
+        let bytes = Bytes(*bytes).to_string();
+        let [objects, old, unreached] =
+            [objects, old_objects, unreached_objects].map(|n| grouped(*n));
+        let name = one_line(name);
+        writeln!(out, "  {bytes:>12}  {objects:>12}  {old:>12}  {unreached:>12}  {name}")?;
+    }
+    let others = classes.len().saturating_sub(lines) as u64;
+    if others > 0 {
+        writeln!(out, "  and {}; --classes N shows more", grouped_count(others, "other class"))?;
+    }
+    writeln!(out, "Next: carat explain {target} --who")
+}

@@ -1,0 +1,89 @@
+//! What is kept, by what keeps it, in the file format of speedscope: a flame graph whose widths are bytes.
+
+use crate::text::one_line;
+use carat_outside::who::KeptTree;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// The schema of the format.
+const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
+
+/// One profile for each process or dump, each with its name. The outermost frame is where ways begin, and the weight of a frame is what
+/// is kept in that way and in none of the ways above it.
+pub fn speedscope(trees: &[(String, &KeptTree)]) -> String {
+    let mut frames: Vec<Value> = Vec::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut frame = |name: String| {
+        *numbers.entry(name).or_insert_with_key(|name| {
+            frames.push(json!({ "name": name }));
+            frames.len() - 1
+        })
+    };
+    let mut profiles = Vec::new();
+    for (name, tree) in trees {
+        let (mut samples, mut weights, mut total) = (Vec::new(), Vec::new(), 0_u64);
+        for (number, node) in tree.nodes.iter().enumerate() {
+            let below = tree.nodes.iter().filter(|one| one.above == Some(number as u32));
+            let below = below.fold(0_u64, |sum, one| sum.saturating_add(one.all.bytes));
+            let own = node.all.bytes.saturating_sub(below);
+            if own == 0 {
+                continue;
+            }
+            let path = tree.path(number);
+            let path: Vec<usize> =
+                path.iter().rev().map(|by| frame(one_line(&by.to_string()))).collect();
+            samples.push(path);
+            weights.push(own);
+            total = total.saturating_add(own);
+        }
+        let others = tree.all.bytes.saturating_sub(total);
+        if others > 0 {
+            samples.push(vec![frame("everything else".to_owned())]);
+            weights.push(others);
+            total += others;
+        }
+        profiles.push(json!({
+            "type": "sampled",
+            "name": one_line(name),
+            "unit": "bytes",
+            "startValue": 0,
+            "endValue": total,
+            "samples": samples,
+            "weights": weights,
+        }));
+    }
+    let file = json!({
+        "$schema": SCHEMA,
+        "shared": { "frames": frames },
+        "profiles": profiles,
+        "name": "memory that is kept, by what keeps it",
+        "exporter": "carat",
+    });
+    file.to_string() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_outside::who::{KeptAmount, KeptBy, KeptNode, WayRoot};
+
+    fn node(above: Option<u32>, name: &str, bytes: u64) -> KeptNode {
+        let by = KeptBy::Root(WayRoot::Global { name: name.to_owned() });
+        let all = KeptAmount { bytes, ..KeptAmount::default() };
+        KeptNode { above, by, all, ..KeptNode::default() }
+    }
+
+    #[test]
+    fn every_byte_is_in_one_sample_under_the_way_that_keeps_it() {
+        let nodes = vec![node(None, "$a", 70), node(Some(0), "$b", 50), node(None, "$c", 20)];
+        let all = KeptAmount { bytes: 100, ..KeptAmount::default() };
+        let tree = KeptTree { nodes, all, ..KeptTree::default() };
+        let file: Value = serde_json::from_str(&speedscope(&[("app".to_owned(), &tree)])).unwrap();
+        let profile = &file["profiles"][0];
+        assert_eq!(profile["weights"], json!([20, 50, 20, 10]));
+        assert_eq!(profile["samples"], json!([[0], [0, 1], [2], [3]]));
+        assert_eq!((&profile["endValue"], &profile["unit"]), (&json!(100), &json!("bytes")));
+        assert_eq!(file["shared"]["frames"][1]["name"], "global variable $b");
+        assert_eq!(file["$schema"], SCHEMA);
+    }
+}

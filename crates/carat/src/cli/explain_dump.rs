@@ -1,0 +1,131 @@
+//! `carat explain` of a heap dump: its classes, who keeps them, and what keeps more than in another dump.
+
+use crate::cli::explain::{ExplainArgs, WhoFormat};
+use crate::cli::{Exit, output};
+use crate::input::{dump_text_bytes, is_dump, open_dump};
+use anyhow::{Context, bail};
+use carat_analysis::{HolderGrowths, holder_growth};
+use carat_model::OutsideReading;
+use carat_outside::census::Census;
+use carat_outside::who::dumped::{DumpedClass, HeapDump, read_dump};
+use carat_outside::who::{WhoCensus, WhoRequest};
+use carat_proc::observe::{be_killed_first, memory_gate};
+use carat_proc::process::ProcRoot;
+use carat_report::{
+    Audience, DumpHead, dump_text, dump_who_text, holder_growth_text, prepare_outside, speedscope,
+};
+use serde::Serialize;
+use std::path::Path;
+
+/// Name and version of the JSON that `--json` prints.
+const SCHEMA: &str = "carat.dump/1";
+/// Lines of the table of classes.
+const CLASSES: usize = 12;
+
+#[derive(Serialize)]
+struct DumpExplanation<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    head: &'a DumpHead,
+    classes: &'a [DumpedClass],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<&'a WhoCensus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grown: Option<&'a HolderGrowths>,
+}
+
+/// Explains the dump that is the target.
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let path = Path::new(&args.target);
+    if args.look.asks_for_more() {
+        bail!("--class, --owners, --reach and --unshared read a running process; give its id");
+    }
+    if args.output.is_some() || args.suggest.is_some() || args.variant.is_some() {
+        bail!("--output, --suggest and --variant are not for heap dumps");
+    }
+    be_killed_first(&ProcRoot::default());
+    let class = args.look.who.clone().flatten();
+    let since = args.look.since.as_deref();
+    let kept = since.is_some() || args.format.is_some() || args.json;
+    let before = since.map(|since| Ok::<_, anyhow::Error>(who(&load(since)?, None, true)?.1));
+    let before = before.transpose()?;
+    let dump = load(path)?;
+    let head = DumpHead {
+        objects: dump.objects(),
+        bytes: dump.bytes(),
+        references: dump.references(),
+        left_out: dump.left_out(),
+    };
+    let found = args.look.who.is_some().then(|| who(&dump, class.as_deref(), kept)).transpose()?;
+    let (who, reading) = found.unzip();
+    let grown = before.zip(reading).map(|(before, after)| {
+        holder_growth(&before.processes, &after.processes).map_err(anyhow::Error::msg)
+    });
+    let grown = grown.transpose()?;
+    let classes = dump.classes();
+    if let (Some(WhoFormat::Speedscope), Some(who)) = (args.format, &who) {
+        let kept = who.kept.as_ref().context("the dump says nothing of what is kept")?;
+        output::print_data(&speedscope(&[(args.target.clone(), kept)]))?;
+    } else if args.json {
+        let (who, grown) = (who.as_ref(), grown.as_ref());
+        let explanation =
+            DumpExplanation { schema: SCHEMA, head: &head, classes: &classes, who, grown };
+        output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
+    } else {
+        print(args, (&head, &classes), (who.as_ref(), grown))?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn print(
+    args: &ExplainArgs,
+    (head, classes): (&DumpHead, &[DumpedClass]),
+    (who, grown): (Option<&WhoCensus>, Option<HolderGrowths>),
+) -> anyhow::Result<()> {
+    let class = args.look.who.as_ref().and_then(Option::as_deref);
+    if let (Some(grown), Some(since)) = (grown, &args.look.since) {
+        output::print_text(&holder_growth_text(&Ok(grown), &since.display().to_string()))?;
+        if class.is_none() && !args.details {
+            return Ok(());
+        }
+    }
+    match who {
+        Some(who) => output::print_text(&dump_who_text(who, &args.target, class))?,
+        None => {
+            let lines = args.look.classes.unwrap_or(CLASSES);
+            output::print_text(&dump_text(head, classes, (&args.target, lines)))?;
+        }
+    }
+    Ok(())
+}
+
+fn load(path: &Path) -> anyhow::Result<HeapDump> {
+    let shown = path.display();
+    if !is_dump(path) {
+        bail!(
+            "{shown} is no heap dump: its first line is not one of ObjectSpace.dump_all or carat heap-dump"
+        );
+    }
+    let room = memory_gate(&ProcRoot::default(), output::print_message);
+    let open = || open_dump(path);
+    let dump = read_dump(&open, dump_text_bytes(path), &room)
+        .with_context(|| format!("cannot read the heap dump {shown}"))?;
+    for reason in dump.left_out() {
+        output::print_message(&format!("{shown}: {reason}"));
+    }
+    Ok(dump)
+}
+
+/// Who keeps what, and the same as a reading that can be compared.
+fn who(
+    dump: &HeapDump,
+    class: Option<&str>,
+    kept: bool,
+) -> anyhow::Result<(WhoCensus, OutsideReading)> {
+    let request = WhoRequest { class: class.map(str::to_owned), kept };
+    let census = Census { who: Some(dump.who(&request)?), ..Census::default() };
+    let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
+    let reading = prepare_outside(&reading, Audience::Own);
+    let who = reading.processes.first().and_then(|census| census.who.clone());
+    Ok((who.unwrap_or_default(), reading))
+}
