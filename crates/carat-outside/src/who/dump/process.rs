@@ -1,7 +1,7 @@
 //! The dump of one process as a whole.
 
 use super::super::nodes::Nodes;
-use super::super::search::{WhoSources, WhoUnknown, unnamed, who_need, with_names};
+use super::super::search::{WhoRequest, WhoSources, WhoUnknown, unnamed, who_need, with_names};
 use super::edges::Edges;
 use super::line::ObjectLines;
 use super::roots::write_roots;
@@ -96,7 +96,7 @@ fn dump_need(process: u32, slots: u64, chunks: u64) -> MemoryNeed {
     let nodes = slots.saturating_add(chunks);
     let searched = Edges::bytes(nodes).saturating_add(ChunkOwners::bytes(chunks));
     // The references of garbage are recorded too; dominators and ways are not searched.
-    let all = who_need(process, slots, chunks);
+    let all = who_need(process, (slots, chunks), &WhoRequest::default());
     MemoryNeed { bytes: all.bytes.max(searched), ..all }
 }
 
