@@ -36,10 +36,12 @@ pub enum NamedBy {
 /// # Errors
 /// Where the folder cannot be opened or written to.
 pub fn write_file(path: &Path, bytes: &[u8], named_by: NamedBy) -> io::Result<()> {
+    // Opened anew, a socket would fail and a file would be written from its beginning.
     if let Some(number) = descriptor(path).filter(|_| named_by == NamedBy::User) {
         return write_to_descriptor(number, bytes);
     }
     let (folder, name) = open_parent(path)?;
+    // An error is no answer yet: the write that follows meets it too, and reports it.
     let present = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok();
     // A rename by root would leave every program a file as its `/dev/null`.
     if named_by == NamedBy::User && present.is_some_and(is_pipe_or_device) {
@@ -119,6 +121,7 @@ impl Drop for WholeFile {
 /// Where something of that name exists, also a link to nowhere, or the folder cannot be opened or written to.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let (folder, name) = open_parent(path)?;
+    // EXCL refuses a link as well, whatever it leads to (open(2)).
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
     Ok(File::from(openat(&folder, &name, flags, Mode::from_raw_mode(0o666))?))
 }
@@ -136,6 +139,7 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     // Without NONBLOCK a pipe in its place would keep carat waiting.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = openat(&folder, &name, flags | OFlags::NONBLOCK, Mode::empty())?;
+    // The open file is asked, not its name, which could lead elsewhere by now.
     let found = fstat(&file)?;
     match FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
         && is_trusted(found.st_uid)
@@ -153,11 +157,13 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Where one cannot be created, or a link on the way is not followed. Nothing is created then.
 pub fn create_folder(path: &Path) -> io::Result<()> {
+    // A link to nowhere is there too: a folder must not be created behind it.
     let mut there = path.ancestors().filter(|part| part.symlink_metadata().is_ok());
     let above = there.next().unwrap_or(Path::new("."));
     let mut folder = open_folder(above)?;
     for name in parts(path.strip_prefix(above).unwrap_or(path)) {
         match rustix::fs::mkdirat(&folder, &name, Mode::from_raw_mode(0o777)) {
+            // It was made meanwhile, or is a `..`; the open below refuses what is no folder.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -176,6 +182,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
 /// Where the folder does not exist, or is reached by a link that is not followed.
 pub fn without_links(path: &Path) -> io::Result<PathBuf> {
     let (folder, name) = open_parent(path)?;
+    // The kernel's name of the open folder is right even where a link on the way has changed since.
     let folder = rustix::fs::readlinkat(CWD, own_descriptor(&folder), Vec::new())?;
     Ok(PathBuf::from(OsString::from_vec(folder.into_bytes())).join(name))
 }
@@ -207,6 +214,7 @@ fn write_to_descriptor(number: i32, bytes: &[u8]) -> io::Result<()> {
 
 fn own_file(number: i32) -> io::Result<File> {
     // SAFETY: the descriptor is only duplicated, and the kernel refuses one that is not open.
+    // Duplicated, because dropping the `File` would close carat's own output.
     let copy = rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 0)?;
     Ok(File::from(copy))
 }
@@ -247,9 +255,11 @@ fn replace(folder: &OwnedFd, name: &OsStr, old: Option<Stat>, bytes: &[u8]) -> i
     let partial = partial_name(name);
     let remove = || rustix::fs::unlinkat(folder, &partial, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    // The mode of a new file is the umask's affair.
     let file = File::from(openat(folder, &partial, flags, Mode::from_raw_mode(0o666))?);
     let written = write_and_rename(file, (folder, &partial, name), old, bytes);
     if written.is_err() {
+        // The first error is the one to report.
         let _ = remove();
     }
     written
@@ -272,6 +282,7 @@ fn write_and_rename(
         _ => {}
     }
     file.write_all(bytes)?;
+    // Within one folder, so the rename cannot cross file systems and is atomic (rename(2)).
     Ok(rustix::fs::renameat(folder, partial, folder, name)?)
 }
 
@@ -285,10 +296,12 @@ fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
 /// Opens a folder step by step, so that the owner of every link on the way is known.
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let mut folder = open_start(path)?;
+    // The target of a link takes the link's place in front of what is left of the path.
     let mut rest = parts(path);
     let mut strangers: Vec<u32> = Vec::new();
     let mut links = 0;
     while let Some(part) = rest.pop_front() {
+        // With PATH and NOFOLLOW, a link is opened itself (open(2)).
         let next = openat(&folder, &part, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
         let found = fstat(&next)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
@@ -302,6 +315,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
         if !is_trusted(found.st_uid) {
             strangers.push(found.st_uid);
         }
+        // An empty path reads the link that was opened, not one put there since (readlinkat(2)).
         let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         if target.is_absolute() {
@@ -309,6 +323,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
         }
         parts(&target).into_iter().rev().for_each(|part| rest.push_front(part));
     }
+    // A stranger's link into a folder of ours would choose which of our files is replaced.
     let owner = fstat(&folder)?.st_uid;
     match strangers.iter().find(|stranger| **stranger != owner) {
         Some(stranger) => Err(io::Error::new(

@@ -20,6 +20,7 @@ pub(super) fn detect(mappings: &[Mapping], inside: Option<&ProbeFigures>) -> Det
         .filter(|library| mappings.iter().any(|mapping| is_library(&mapping.name, library)))
         .map(|&library| library.to_owned())
         .collect();
+    // What calls lead to is proof; what is mapped is only a sign.
     let (active, evidence) = inside.and_then(found_inside).unwrap_or_else(|| {
         let (active, evidence) = by_mappings(mappings, &loaded);
         (active.map(str::to_owned), evidence)

@@ -32,6 +32,7 @@ impl MemoryAmount {
 
     /// Removes and returns up to `bytes` of resident memory, private and shared in proportion.
     pub(super) fn take(&mut self, bytes: Bytes) -> Self {
+        // The allocator's figures are of another moment, so they can exceed the kernel's.
         let fraction =
             if self.resident > 0.0 { (bytes.0 as f64 / self.resident).min(1.0) } else { 0.0 };
         let taken = self.scaled(fraction);
@@ -46,6 +47,7 @@ impl MemoryAmount {
 
     /// Subtracts `other`, down to zero.
     pub(super) fn remove(&mut self, other: Self) {
+        // Floats round, so a little more can be subtracted than there is.
         self.resident = (self.resident - other.resident).max(0.0);
         self.pss = (self.pss - other.pss).max(0.0);
         self.private = (self.private - other.private).max(0.0);

@@ -39,6 +39,7 @@ impl SamplingBudget {
 
     /// Whether a pass over the tree is allowed at this time. The first pass always is.
     pub fn allows(&mut self, at: Duration) -> bool {
+        // A time before the last one earns nothing, and no time earns twice.
         let passed = at.saturating_sub(self.updated);
         self.updated = self.updated.max(at);
         let earned = passed.as_secs_f64() * self.share;
@@ -46,7 +47,9 @@ impl SamplingBudget {
         // it is charged at most half of the share.
         self.earned_s += earned - self.status_s.min(earned * STATUS_SHARE);
         self.status_s = 0.0;
+        // A share of zero allows no pass at all, not even the first one.
         let Some(expected) = self.expected_s else { return self.share > 0.0 };
+        // Or a long quiet time would pay for many passes in a row.
         self.earned_s = self.earned_s.min(expected * SAVED_PASSES);
         self.earned_s >= expected && at >= self.quiet_until
     }
@@ -58,8 +61,11 @@ impl SamplingBudget {
 
     /// Charges a pass over the tree that started at `at`, took `wall` and used `cpu`.
     pub fn charge_pass(&mut self, at: Duration, wall: Duration, cpu: Duration) {
+        // May go below zero: a pass that cost more than expected delays the next one.
         self.earned_s -= cpu.as_secs_f64();
+        // What the next will cost is guessed from the last alone, because the tree may have grown.
         self.expected_s = Some(cpu.as_secs_f64());
+        // `at` is the start of the pass, so its own duration is added to the rest.
         self.quiet_until = at + wall * (REST + 1);
     }
 }

@@ -28,12 +28,14 @@ enum CgroupPath {
 impl Cgroup {
     /// Reads groups from `/sys/fs/cgroup` next to this `/proc`.
     pub(super) fn beside(root: &ProcRoot) -> Self {
+        // A captured `/proc` has its `/sys` beside it, as the root of a file system does.
         let mount = root.path().parent().unwrap_or(Path::new("/")).join("sys/fs/cgroup");
         Self { mount, members: Vec::new(), group: None }
     }
 
     /// The group's figures. Finds the group again whenever the members have changed.
     pub(super) fn read(&mut self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupSample> {
+        // Listing the group's processes costs a read per subgroup; its figures cost three.
         if self.members != members {
             self.members = members.to_vec();
             self.group = self.own_group(root, members);
@@ -45,6 +47,7 @@ impl Cgroup {
     }
 
     fn own_group(&self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupPath> {
+        // One member is enough: if another is in a group elsewhere, the check below fails.
         let text = root.read(members.first()?.pid, "cgroup").ok()?;
         let group = parse_groups(&String::from_utf8_lossy(&text))
             .into_iter()
@@ -52,6 +55,7 @@ impl Cgroup {
             .find(|group| group.exists())?;
         let ours: HashSet<u32> = members.iter().map(|member| member.pid).collect();
         let inside = processes_below(group.path());
+        // A list without even the member is of another group, by a path of another namespace.
         (!inside.is_empty() && inside.iter().all(|pid| ours.contains(pid))).then_some(group)
     }
 
@@ -93,6 +97,7 @@ pub(super) fn parse_groups(text: &str) -> Vec<(CgroupVersion, String)> {
             let (hierarchy, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
             let version = match (hierarchy, controllers) {
+                // The unified hierarchy has the number 0 and names no controllers (cgroups(7)).
                 ("0", "") => CgroupVersion::Two,
                 _ if controllers.split(',').any(|one| one == "memory") => CgroupVersion::One,
                 _ => return None,
@@ -119,7 +124,9 @@ fn read_version_2(path: &Path) -> Option<CgroupSample> {
     let stat = fs::read(path.join("memory.stat")).unwrap_or_default();
     Some(CgroupSample {
         current,
+        // Linux 5.19 and later.
         peak: amount(path, "memory.peak"),
+        // The kubelet evicts by this figure: what the kernel can drop at once is left out.
         working_set: field(&stat, b"inactive_file").map(|bytes| current.saturating_sub(bytes)),
         sockets: field(&stat, b"sock"),
         slab: field(&stat, b"slab"),
@@ -133,6 +140,7 @@ fn read_version_2(path: &Path) -> Option<CgroupSample> {
 fn read_version_1(path: &Path) -> Option<CgroupSample> {
     let current = amount(path, "memory.usage_in_bytes")?;
     let stat = fs::read(path.join("memory.stat")).unwrap_or_default();
+    // `total_` figures include the groups below, as `usage_in_bytes` does (cgroup-v1/memory.rst).
     let inactive = field(&stat, b"total_inactive_file");
     Some(CgroupSample {
         current,

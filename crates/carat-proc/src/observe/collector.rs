@@ -29,8 +29,10 @@ impl Collections {
         std::array::from_fn(|figure| {
             let grown = self.0.iter().map(|(member, now)| {
                 let then = before.0.get(member).map_or(Some(0), |then| then[figure]);
+                // One unknown makes the sum unknown: a smaller one would claim fewer collections.
                 Some(now[figure]?.saturating_sub(then?))
             });
+            // The sum of nothing would be zero collections.
             grown.sum::<Option<u64>>().filter(|_| !self.0.is_empty())
         })
     }

@@ -26,6 +26,7 @@ impl Directory {
         let path = root.path().join(pid.to_string());
         let handle = open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| failure(pid, path.clone(), errno))?;
+        // Checked after opening: the handle stays with this process, whoever gets its pid later.
         let directory = Self { pid, path, handle, status: None };
         let mut text = Vec::new();
         directory.read("stat", &mut text)?;
@@ -70,6 +71,7 @@ impl Directory {
             match rustix::io::read(&file, &mut piece) {
                 Ok(0) => return Ok(()),
                 Ok(length) => each(&piece[..length]),
+                // A signal, such as that of an ended child, is no failure.
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(self.failure(name, errno)),
             }
@@ -78,6 +80,7 @@ impl Directory {
 
     /// Reads `status` into `buffer`, through a file that stays open.
     pub(super) fn read_status(&mut self, buffer: &mut Vec<u8>) -> Result<(), ProcError> {
+        // Unlike `maps`, it follows the process through an exec, so its path is looked up once.
         if self.status.is_none() {
             self.status = Some(self.open_file("status")?);
         }
@@ -101,6 +104,7 @@ pub(super) fn read_from_start(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<()
         }
         match rustix::io::pread(file, &mut buffer[length..], length as u64) {
             Ok(0) => break,
+            // A short read is not the end: the kernel hands out one buffer at a time (seq_file).
             Ok(read) => length += read,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -112,6 +116,7 @@ pub(super) fn read_from_start(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<()
 
 fn failure(pid: u32, path: PathBuf, errno: Errno) -> ProcError {
     match errno {
+        // ENOENT is a directory that is gone, ESRCH a read of one that was open (proc(5)).
         Errno::NOENT | Errno::SRCH => ProcError::Ended(pid),
         Errno::ACCESS | Errno::PERM => ProcError::denied(pid, path),
         errno => ProcError::Failed { path, source: io::Error::from(errno) },

@@ -17,6 +17,7 @@ pub(super) fn leading_number(text: &[u8]) -> Option<u64> {
     if digits == 0 {
         return None;
     }
+    // A number that overflows is no number: a wrapped one would be a plausible wrong figure.
     text[..digits].iter().try_fold(0_u64, |number, digit| {
         number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     })

@@ -34,6 +34,7 @@ pub(super) fn files_in_use(root: &ProcRoot, pid: u32, mappings: &[Mapping]) -> V
     let open = open.into_iter().filter(|(name, _)| !mapped.contains_key(name.as_str()));
     let open = largest(open.map(|(name, bytes)| FileUse { name, bytes, mapped: false }).collect());
     // Code is a part of its own kind.
+    // A library is mapped in pieces, and only one of them may be executed: all are left out.
     for code in files.filter(|mapping| mapping.access.execute) {
         mapped.remove(code.name.as_str());
     }
@@ -57,19 +58,23 @@ fn open_files_in_memory(root: &ProcRoot, pid: u32) -> BTreeMap<String, Bytes> {
     let Ok(entries) = fs::read_dir(root.file(pid, "fd")) else { return BTreeMap::new() };
     for entry in entries.filter_map(Result::ok).take(OPEN_FILES) {
         let path = entry.path();
+        // `stat` through the link follows it to the open file, also to a deleted one.
         let Ok(status) = fs::metadata(&path) else { continue };
+        // Asked last: it is one more call for each of many descriptors.
         let is_in_memory =
             || rustix::fs::statfs(&path).is_ok_and(|system| system.f_type == IN_MEMORY);
         if !status.is_file() || !is_in_memory() {
             continue;
         }
         if let Ok(name) = fs::read_link(&path) {
+            // Blocks, not the size: a sparse file in memory occupies what was written.
             let bytes = Bytes(status.blocks().saturating_mul(BLOCK));
             let name = name.to_string_lossy().into_owned();
             found.insert((status.dev(), status.ino()), (name, bytes));
         }
     }
     let mut by_name: BTreeMap<String, Bytes> = BTreeMap::new();
+    // Several deleted files or memfds can have one name.
     for (name, bytes) in found.into_values() {
         let sum = by_name.entry(name).or_default();
         *sum = *sum + bytes;

@@ -70,6 +70,7 @@ struct CgroupMount {
 /// The mounts of control groups that may limit memory.
 fn parse_mounts(mountinfo: &str) -> Vec<CgroupMount> {
     let mounts = mountinfo.lines().filter_map(|line| {
+        // The optional fields before the dash vary in number (proc_pid_mountinfo(5)).
         let (mount, kind) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(3);
         let mut kind = kind.split(' ');
@@ -87,6 +88,7 @@ fn parse_mounts(mountinfo: &str) -> Vec<CgroupMount> {
 
 /// The path of a group below the root of the mount; empty where it is the root, or not visible in the mount.
 fn below_mount(mount: &CgroupMount, group: &str) -> PathBuf {
+    // A path outside of the mount, as `/../other`, is a group that this namespace does not show.
     let below = Path::new(group).strip_prefix(&mount.group).unwrap_or(Path::new(""));
     let plain = below.components().all(|part| matches!(part, Component::Normal(_)));
     if plain { below.to_owned() } else { PathBuf::new() }
@@ -172,6 +174,7 @@ pub(super) fn seen_group(root: &ProcRoot, pid: u32) -> Option<SeenGroup> {
     let beside = root.path().parent().unwrap_or(Path::new("/")).to_owned();
     let views = [
         (root.path().join("self/mountinfo"), beside),
+        // Through `/proc/PID/root` a container's files can be read from the host.
         (root.file(pid, "mountinfo"), root.file(pid, "root")),
     ];
     views.into_iter().find_map(|(mountinfo, beside)| {
@@ -196,6 +199,7 @@ fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup>
     }
     let top = beside.join(mount.folder.trim_start_matches('/'));
     let folder = top.join(below);
+    // A group for which the memory controller is off has no such file.
     folder.join("memory.stat").is_file().then_some(())?;
     let mut limits: Vec<GroupLimit> = Vec::new();
     for level in below.ancestors() {

@@ -21,8 +21,10 @@ pub fn group_use(root: &ProcRoot, pid: u32, tree: &HashSet<u32>) -> Option<Group
         CgroupVersion::Two => version_2(folder, &stat),
     };
     (found.name, found.limits) = (seen.name, seen.limits);
+    // What others use counts against the same limit, so their number belongs to the figure.
     let inside = processes_below(folder);
     let others = inside.iter().filter(|pid| !tree.contains(pid)).count();
+    // The process itself is in its group, so an empty list is one that cannot be seen.
     found.other_processes = (!inside.is_empty()).then_some(others as u64);
     Some(found)
 }

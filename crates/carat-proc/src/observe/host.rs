@@ -63,11 +63,13 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
         .filter_map(|pid| Some((pid, find(root, pid)?)))
         .collect();
     let random = is_random(root);
+    // Signs of all processes: an agent or a shell between two Rubies decides where they belong.
     let signs: Vec<ForestSigns> = all.values().map(|one| signs_of(root, one, random)).collect();
     let mut groups = groups(&signs);
     if let Some(only) = look.only {
         groups.retain(|group| group.members.iter().any(|member| member.pid == only));
     }
+    // The time for proportional memory may run out, so the largest are read first.
     groups.sort_by_key(|group| std::cmp::Reverse((resident(group, &all), group.leader)));
     let glancer = Glancer::new(root.path());
     if let (Err(error), false) = (&glancer, groups.is_empty()) {
@@ -81,10 +83,12 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
         let first = group.members.first().and_then(|first| all.get(&first.pid));
         tree.since_ms = first.zip(boot).and_then(|(first, boot)| since_ms(&first.stat, boot));
         glance_at(root, &group, (glancer.as_ref().ok(), &all), &mut tree);
+        // Empty where all of them have ended meanwhile.
         if !tree.processes.is_empty() {
             trees.push(tree);
         }
     }
+    // Sorted again, because proportional memory can change the order.
     trees.sort_by_key(|tree| std::cmp::Reverse((tree.pss.or(tree.largest_rss), tree.pid)));
     HostTrees {
         schema: HOST_SCHEMA.into(),
@@ -121,6 +125,7 @@ fn find(root: &ProcRoot, pid: u32) -> Option<SeenProcess> {
     let cmdline = root.read(pid, "cmdline").ok()?;
     let words = words_of(&cmdline);
     let program = program(&words);
+    // Empty for a process that is ending: its memory is gone although its folder is not.
     let maps = root.read(pid, "maps").ok().filter(|maps| !maps.is_empty());
     let mappings = maps.map(|maps| parse_mappings(&maps));
     let is_ruby = match &mappings {
@@ -158,6 +163,7 @@ fn signs_of(root: &ProcRoot, found: &SeenProcess, random: bool) -> ForestSigns {
     let personality = root.read(pid, "personality").ok();
     let personality = personality
         .and_then(|text| u64::from_str_radix(String::from_utf8_lossy(&text).trim(), 16).ok());
+    // Without random placement every vDSO is at one address, and all Rubies would look forked.
     let is_random = random && personality.is_none_or(|flags| flags & NOT_RANDOM == 0);
     ForestSigns {
         pid,
@@ -197,6 +203,7 @@ impl Reading<'_> {
         let of_ruby: Vec<&TreeProcess> = processes.iter().filter(|one| one.is_ruby).collect();
         let workers = of_ruby.iter().filter(|one| one.role == ProcessRole::Worker);
         let workers = u32::try_from(workers.count()).unwrap_or(u32::MAX);
+        // A master's private memory is not what one more worker would add.
         let private = of_ruby.iter().filter(|one| workers == 0 || one.role == ProcessRole::Worker);
         let private: Option<Vec<Bytes>> = private.map(|one| one.private).collect();
         // Carat itself is charged to the same group in a container.
@@ -209,6 +216,7 @@ impl Reading<'_> {
             pid: group.leader,
             server: self.name(group),
             workers,
+            // One unknown makes the sum unknown: a smaller sum would look like a smaller server.
             pss: processes.iter().map(|one| one.pss).sum(),
             largest_rss: processes.iter().filter_map(|one| one.rss).max(),
             private_per_worker: private.and_then(median),
@@ -233,6 +241,7 @@ impl Reading<'_> {
         let leader = self.all.get(&group.leader).map(|found| one_line(&found.stat.comm));
         let unknown = ServerName { program: leader.unwrap_or_default(), ..ServerName::default() };
         let mut name = best.map_or(unknown, |program| program.name.clone());
+        // The app's name is the observed process's text, so it is cleaned like a command line.
         name.app = name.app.map(|app| command_line(&app));
         name
     }
@@ -286,6 +295,7 @@ impl Reading<'_> {
 impl Reading<'_> {
     /// `None` once the time for all trees is over.
     fn rollup_in_time(&self, identity: Identity) -> Result<Option<Rollup>, ProcError> {
+        // Opened before the time is checked, so that an ended process is not reported as skipped.
         let directory = Directory::open(self.root, identity)?;
         if self.started.elapsed() > self.look.longest {
             return Ok(None);

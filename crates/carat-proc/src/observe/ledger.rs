@@ -43,6 +43,7 @@ pub fn ledger(
             // Also if it has ended: without it, no figure over all processes is known.
             Err(error) => {
                 ledger.unread.push(error.to_string());
+                // `status` is readable for every user, and reading it walks no page tables.
                 if matches!(error, ProcError::Denied { .. } | ProcError::TooLong { .. }) {
                     ledger.from_status.extend(status_ledger(root, member));
                 }
@@ -92,6 +93,7 @@ fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<LedgerPart> {
 }
 
 fn rest(pss: Bytes, parts: &[LedgerPart]) -> i64 {
+    // Signed: what appeared between two reads can make the parts exceed the sum.
     let explained: Bytes = parts.iter().map(|part| part.pss).sum();
     i64::try_from(pss.0).unwrap_or(i64::MAX) - i64::try_from(explained.0).unwrap_or(i64::MAX)
 }
@@ -116,6 +118,7 @@ impl ProcessReading {
             let rollup = read_rollup(&directory, &mut buffer)?;
             let sum: Bytes = mappings.iter().map(|mapping| mapping.pss).sum();
             let moved = sum.0.abs_diff(rollup.pss.0) as f64;
+            // The last attempt counts in any case: a busy server never settles.
             if moved <= SETTLED * rollup.pss.0 as f64 || attempt == ATTEMPTS {
                 return Ok(Self { directory, rollup, mappings });
             }
@@ -131,6 +134,7 @@ impl ProcessReading {
 /// Refuses a process whose `smaps` takes long to read, during which it can map no memory.
 fn is_read_in_time(directory: &Directory) -> Result<(), ProcError> {
     let status = parse_status(text_of(directory, "status").as_bytes());
+    // Without both figures there is nothing to judge by.
     let (Some(tables), Some(resident)) = (status.page_tables, status.rss) else { return Ok(()) };
     // An entry of eight bytes for each page of 4 KiB.
     let covered = Bytes(tables.0.saturating_mul(512));
@@ -155,6 +159,7 @@ fn process_ledger(
     probe: Option<&ProbeFigures>,
 ) -> Result<ProcessLedger, ProcError> {
     let reading = ProcessReading::take(root, identity)?;
+    // First: figures of an allocator that does not serve would divide memory that is not its own.
     let allocator = detect(&reading.mappings, probe);
     let probe = probe.map(|figures| of_allocator(figures, &allocator));
     let probe = probe.as_deref();
@@ -180,6 +185,7 @@ fn process_ledger(
         rss: reading.rollup.rss,
         pss: reading.rollup.pss,
         uss: reading.rollup.private,
+        // SwapPss counts a shared page once over all processes, VmSwap counts it in each.
         swap: reading.rollup.swap_pss.or(status.swap),
         huge: reading.rollup.huge,
         threads: status.threads,

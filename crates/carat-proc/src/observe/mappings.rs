@@ -49,6 +49,7 @@ impl Mapping {
         // An update deletes the file of a running Ruby.
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         let name = path.rsplit('/').next().unwrap_or_default();
+        // Executed, because a mapped file of data can be named `ruby` too.
         name.starts_with("libruby") || self.access.execute && is_rubys_name(name)
     }
 
@@ -61,6 +62,7 @@ impl Mapping {
     pub fn pss_per_shared_byte(&self) -> f64 {
         let shared = self.rss.saturating_sub(self.private).0;
         let proportional = self.pss.saturating_sub(self.private).0;
+        // What becomes shared between two reads then counts in full, so that none is lost.
         if shared == 0 { 1.0 } else { (proportional as f64 / shared as f64).min(1.0) }
     }
 }
@@ -84,6 +86,7 @@ impl MappingParser {
     /// Takes the next piece of the text.
     pub fn feed(&mut self, piece: &[u8]) {
         let mut lines = piece.split(|&byte| byte == b'\n');
+        // The last piece of the split is a line that has not ended, or empty.
         let last = lines.next_back().unwrap_or_default();
         for line in lines {
             if self.begun.is_empty() {
@@ -121,6 +124,7 @@ impl MappingParser {
 fn parse_heading(line: &[u8]) -> Option<Mapping> {
     let line = String::from_utf8_lossy(line);
     let mut rest = line.as_ref();
+    // A name need not be UTF-8; a replaced character keeps the fields before it.
     let (start, end) = next_field(&mut rest).split_once('-')?;
     let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
     let flags = next_field(&mut rest).as_bytes();
@@ -132,6 +136,7 @@ fn parse_heading(line: &[u8]) -> Option<Mapping> {
     };
     let (_offset, _device, _inode) =
         (next_field(&mut rest), next_field(&mut rest), next_field(&mut rest));
+    // Others divide by the size, so an empty range is refused.
     (range.start < range.end).then(|| Mapping {
         range,
         access,
@@ -156,6 +161,7 @@ fn set_figure(mapping: &mut Mapping, line: &[u8]) {
             b"Pss" => mapping.pss = bytes,
             b"Anonymous" => mapping.anonymous = bytes,
             b"Private_Clean" | b"Private_Dirty" => {
+                // Two lines make one figure, so they are added.
                 mapping.private = Bytes(mapping.private.0.saturating_add(bytes.0));
             }
             _ => {}

@@ -43,10 +43,12 @@ pub fn compare_with_parents(
     private: &HashMap<u32, Bytes>,
     options: &LookOptions,
 ) {
+    // Of the whole host: the Ruby that one was forked from may be none of the members.
     let origins = origins(root);
     let read: Vec<u32> = reading.processes.iter().map(|census| census.process).collect();
     let mut pairs: Vec<(u32, u32)> =
         read.iter().filter_map(|&child| Some((*origins.get(&child)?, child))).collect();
+    // One whose private memory is unknown comes last.
     pairs.sort_by_key(|(_, child)| std::cmp::Reverse(private.get(child).copied()));
     for (parent, child) in pairs.into_iter().take(COMPARED) {
         let (proc, pacing) = (options.proc.as_path(), options.pacing());
@@ -80,6 +82,7 @@ pub fn outside_figures(
     members: &[Identity],
 ) -> HashMap<Identity, ProbeFigures> {
     let of = |census: &Census| {
+        // A reading has no start time; the members are those of this moment.
         let member = members.iter().find(|member| member.pid == census.process)?;
         Some((*member, figures_of(census)))
     };
@@ -129,6 +132,7 @@ fn heap_ranges(heap: &HeapCensus) -> Vec<Range<u64>> {
         let end = start.saturating_add(heap.page_bytes);
         match ranges.last_mut() {
             Some(last) if last.end == start => last.end = end,
+            // A page that is listed twice must not count twice.
             Some(last) if last.end > start => {}
             _ => ranges.push(start..end),
         }

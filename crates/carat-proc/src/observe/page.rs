@@ -39,6 +39,7 @@ impl ProbePage {
     /// It is found in `maps`, because Ruby's `$0=` overwrites the environment that names the directory.
     pub fn find(root: &ProcRoot, identity: Identity) -> Option<Self> {
         let maps = root.read(identity.pid, "maps").ok()?;
+        // The pid in the name is that of its own namespace; the start time is the same in all.
         let end = format!("-{}.page", identity.start_ticks);
         let regions = parse_regions(&maps);
         let page = regions.iter().find(|region| region.path.ends_with(&end))?;
@@ -58,6 +59,7 @@ impl ProbePage {
 
     /// The current content of the page; `None` if it is not ready or has another version.
     pub fn read(&self) -> Option<PageReading> {
+        // Read, not mapped: the file is the observed process's, which can cut it off at any moment.
         page::read(|offset, buffer| self.file.read_exact_at(buffer, offset)).ok()
     }
 
@@ -68,6 +70,7 @@ impl ProbePage {
 
     /// Whether the last request has been answered.
     fn is_fresh(&self) -> bool {
+        // Without a page that can be read, there is nothing to wait for.
         self.read().is_none_or(|page| {
             (page.served, page.served_by_ruby) == (page.requested, page.requested)
         })
@@ -92,13 +95,16 @@ impl ProbePage {
         if header.magic.load(Ordering::Acquire) == page::MAGIC {
             work(header);
         }
+        // Unmapping a whole mapping splits none, so it cannot fail (munmap(2)).
         // SAFETY: exactly the mapping made above; no reference to it is left.
         let _ = unsafe { munmap(start, HEADER_BYTES) };
     }
 }
 
 fn increment_request(header: &PageHeader) {
+    // Counted, not set: a request during an answer is answered once more.
     header.requested.fetch_add(1, Ordering::AcqRel);
+    // An error means that nobody waits; the probe reads the count before it waits again.
     let _ = futex::wake(&header.requested, futex::Flags::empty(), 1);
 }
 
@@ -126,9 +132,11 @@ pub fn read_probe_figures(
         .iter()
         .filter_map(|&member| Some((member, ProbePage::find(root, member)?)))
         .collect();
+    // All at once, so that the waits for the processes do not add up.
     pages.iter().for_each(|(_, page)| page.request());
     let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline && !pages.iter().all(|(_, page)| page.is_fresh()) {
+        // The answer is a word of a file that is only read, so nothing can wake this side.
         std::thread::sleep(Duration::from_millis(2));
     }
     pages
@@ -245,6 +253,7 @@ fn malloc_bytes(reading: &PageReading, word: Malloc) -> Option<Bytes> {
 
 fn malloc_figures(reading: &PageReading) -> Option<MallocFigures> {
     let in_use = malloc_bytes(reading, Malloc::InUse)?;
+    // The figure in use includes the blocks with a mapping of their own.
     let large = malloc_bytes(reading, Malloc::Mapped).unwrap_or_default();
     let mut figures =
         MallocFigures { live: in_use.saturating_sub(large), large, ..Default::default() };

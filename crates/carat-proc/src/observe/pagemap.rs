@@ -88,10 +88,12 @@ impl<'a> Pagemap<'a> {
 
     fn counted(&mut self, first: u64, count: u64) -> Result<Pages, ProcError> {
         self.bytes.resize(count as usize * 8, 0);
+        // The file ends with the address space; what lies above counts as absent.
         let read =
             self.fill(first * 8).map_err(|errno| self.directory.failure("pagemap", errno))?;
         self.entries.clear();
         self.entries.extend(self.bytes[..read].chunks_exact(8).map(|chunk| {
+            // The kernel writes entries in its own byte order.
             let mut entry = [0; 8];
             entry.copy_from_slice(chunk);
             u64::from_ne_bytes(entry)

@@ -35,9 +35,11 @@ impl Groups {
         for (mapping, &region) in mappings.iter().zip(regions) {
             let mut amount = MemoryAmount::of_mapping(mapping);
             if let Some(probe) = probe
+                // Slots lie in anonymous memory only, whatever the process's own list says.
                 && !mapping.name.starts_with('/')
                 && mapping.rss.0 > 0
             {
+                // The page map is read later than the mapping, and can have more than it.
                 let slots = slot_amount(mapping, probe, pagemap.as_mut()).at_most(amount);
                 amount.remove(slots);
                 groups.slots += slots;
@@ -57,6 +59,7 @@ impl Groups {
 
     /// The parts that the kernel's figures alone can separate; without Ruby there are no slots.
     pub(super) fn parts_without_probe(mut self, has_ruby: bool) -> Vec<LedgerPart> {
+        // Without figures, what malloc mapped for one block cannot be told from its arenas.
         self.arenas += self.large.take_all();
         self.anonymous += self.slots.take_all();
         let anonymous = if has_ruby { PartKind::SlotsOrMalloc } else { PartKind::Anonymous };
@@ -88,6 +91,7 @@ impl Groups {
     }
 
     fn divide_glibc(&mut self, figures: MallocFigures, parts: &mut Vec<(PartKind, MemoryAmount)>) {
+        // malloc counts the heap pages that it gave Ruby as blocks in use.
         let in_slots = Bytes(self.slots_in_arenas as u64);
         // First, because blocks in use may have pages that were never written and are not in memory.
         let mut free = self.arenas.take(figures.free_in_memory);
@@ -157,6 +161,7 @@ fn slot_amount(
     for range in probe.heap_within(&mapping.range) {
         let pages = match pagemap.as_deref_mut().map(|pagemap| pagemap.pages(&range)) {
             Some(Ok(pages)) => pages,
+            // Without a page map, its pages are as full as the mapping on average.
             Some(Err(_)) | None => in_proportion(mapping, range.end - range.start),
         };
         amount += MemoryAmount::of_pages(pages, mapping);

@@ -72,6 +72,7 @@ impl ProbeFigures {
             .iter()
             .map(|pool| Some(Bytes(pool.live?.saturating_mul(pool.slot_size))))
             .sum();
+        // The sum over no pools would be zero bytes.
         exact.filter(|_| !self.pools.is_empty()).or_else(|| self.estimated_live_bytes())
     }
 
@@ -81,6 +82,7 @@ impl ProbeFigures {
         let slots: f64 = pools.iter().map(|(slots, _)| slots).sum();
         let bytes: f64 = pools.iter().map(|(slots, size)| slots * size).sum();
         let full = self.live_slots? as f64 / slots;
+        // The counts can be of two moments, so more can be live than there are slots.
         (slots > 0.0).then(|| Bytes((bytes * full.min(1.0)) as u64))
     }
 
@@ -89,6 +91,7 @@ impl ProbeFigures {
         &'a self,
         within: &'a Range<u64>,
     ) -> impl Iterator<Item = Range<u64>> + 'a {
+        // In order and without overlap, so the first range that matters is found by halving.
         let first = self.heap_pages.partition_point(|range| range.end <= within.start);
         self.heap_pages[first..]
             .iter()

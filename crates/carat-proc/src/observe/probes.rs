@@ -55,6 +55,7 @@ impl Probes {
 
     /// Requests fresh figures of every probe, if that is due, and does not wait for them.
     pub fn request(&mut self, at: Duration) {
+        // The slowest decides for all, because all are requested at once.
         let highest_cost = self.followed.values().map(|followed| followed.cost).max();
         let every = REQUEST_EVERY.max(highest_cost.unwrap_or_default() * REQUEST_SHARE);
         if self.requested_at.is_some_and(|requested| at < requested + every) {
@@ -116,6 +117,7 @@ impl TreeReadings {
         InsideSample {
             probes: self.readings.len() as u32,
             major_gcs: majors.sum(),
+            // Repeated between collections, one number would look like new evidence each time.
             kept_objects: kept.filter(|_| self.kept_is_fresh),
             malloc_live: self.malloc_sum(|figures| figures.live + figures.large),
             malloc_free: self.malloc_sum(|figures| figures.free),

@@ -57,7 +57,9 @@ pub fn classify(mappings: &[Mapping], hints: RegionHints<'_>) -> Vec<Region> {
 fn region(mappings: &[Mapping], index: usize, hints: RegionHints<'_>) -> Region {
     let mapping = &mappings[index];
     let before = index.checked_sub(1).map(|before| &mappings[before]);
+    // A neighbour across a gap says nothing.
     let before = before.filter(|before| before.range.end == mapping.range.start);
+    // Names first: they are facts, and a shape is only likely.
     if let Some(region) = by_name(&mapping.name) {
         return region;
     }
@@ -95,12 +97,14 @@ fn by_name(name: &str) -> Option<Region> {
     if name.is_empty() {
         return None;
     }
+    // A label that is not known leaves the decision to the shape.
     if let Some(label) = name.strip_prefix("[anon:") {
         return by_label(label.trim_end_matches(']').trim());
     }
     Some(match name {
         "[heap]" => Region::MainArena,
         _ if name.starts_with("[stack") => Region::Stack,
+        // The kernel names shared memory as if it had a file (mm/shmem.c, ipc/shm.c).
         _ if ["/dev/zero", "/memfd:", "/SYSV", "/dev/shm/"]
             .iter()
             .any(|prefix| name.starts_with(prefix)) =>
@@ -133,6 +137,7 @@ fn by_label(label: &str) -> Option<Region> {
 fn is_arena(mappings: &[Mapping], index: usize) -> bool {
     let from = mappings[index].range.start / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     let end = from + ARENA_ALIGNMENT;
+    // `maps` has mappings in the order of addresses.
     let first = mappings.partition_point(|mapping| mapping.range.start < from);
     let mut reached = from;
     let mut rest = mappings[first..].iter().peekable();

@@ -33,6 +33,7 @@ pub fn parse_rollup(text: &[u8]) -> Option<Rollup> {
     for (name, number) in numbers(text) {
         let bytes = Bytes::from_kib(number);
         match name {
+            // Added, not set: `smaps` has each name once for every mapping.
             b"Rss" => add(&mut sums.rss, bytes),
             b"Pss" => {
                 has_pss = true;
@@ -48,6 +49,7 @@ pub fn parse_rollup(text: &[u8]) -> Option<Rollup> {
             _ => {}
         }
     }
+    // A text without this line is neither of the two.
     has_pss.then_some(sums)
 }
 

@@ -32,6 +32,7 @@ pub fn be_killed_first(root: &ProcRoot) {
 pub fn memory_gate(root: &ProcRoot, say: fn(&str)) -> MemoryGate {
     let root = root.clone();
     MemoryGate::new(move |need| {
+        // Read again for each need: the server grows meanwhile.
         room_for(need, &group_memory(&root), available(&root))?;
         if Bytes(need.bytes) >= WORTH_SAYING {
             say(&announcement(need));
@@ -70,6 +71,7 @@ fn room_for(
     available: Option<Bytes>,
 ) -> Result<(), String> {
     let bytes = Bytes(need.bytes);
+    // By what is left over, not by the limit: a large group can be nearly full.
     let nearest = groups.iter().min_by_key(|group| group.spare());
     if let Some(group) = nearest.filter(|group| group.spare() < bytes) {
         return Err(format!(
@@ -86,6 +88,7 @@ fn room_for(
             },
         ));
     }
+    // Where the machine does not say, only the limits of the groups count.
     match available {
         Some(available) if available.0 / OF_MACHINE < need.bytes => Err(format!(
             "needs about {bytes} of carat's own memory, and this machine has {available} available, of which half stays \

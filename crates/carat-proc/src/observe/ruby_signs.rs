@@ -25,6 +25,7 @@ pub(super) fn jit_of(
 ) -> Option<&'static str> {
     let version = RubyVersion::find_in(ruby?)?;
     if version < V3_1 {
+        // MJIT loads what it has compiled as a library from a file of this name.
         let compiled = mappings.iter().any(|mapping| mapping.name.contains("/_ruby_mjit_"));
         return Some(if compiled { "mjit" } else { "off" });
     }
@@ -34,6 +35,7 @@ pub(super) fn jit_of(
     });
     let other = mappings.iter().any(|one| OTHER_JITS.iter().any(|name| one.name.contains(name)));
     let by_shape = (0..mappings.len()).any(|at| is_jit_code(mappings, at));
+    // The label is proof; the shape is one only where no other library compiles code.
     let is_on = match (by_label, by_shape, other) {
         (true, ..) | (_, true, false) => true,
         (false, true, true) => return None,
@@ -41,6 +43,7 @@ pub(super) fn jit_of(
     };
     Some(match is_on {
         false => "off",
+        // From 4.0 on there are two compilers, which the mappings do not tell apart.
         true if version < V4_0 => "yjit",
         true => ["zjit", "yjit"]
             .into_iter()
@@ -59,6 +62,7 @@ fn is_jit_code(mappings: &[Mapping], at: usize) -> bool {
     let before = before.filter(|before| before.range.end == code.range.start);
     let after = mappings.get(at + 1).filter(|after| after.range.start == code.range.end);
     let mut beside = before.into_iter().chain(after);
+    // A young JIT has little code, but reserves its addresses at once.
     code.size() >= LEAST_CODE
         || beside.any(|one| one.name.is_empty() && one.is_inaccessible() && one.size() >= RESERVED)
 }

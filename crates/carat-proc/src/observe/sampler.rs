@@ -79,6 +79,7 @@ impl Sampler {
 
     /// The processes of the tree now. Finding them counts as cost.
     pub fn find_members(&mut self, tree: &mut Tree) -> Vec<Stat> {
+        // Of this thread alone: what carat's other threads do is no cost of sampling.
         let cpu = thread_cpu();
         let members = tree.members();
         let cpu = thread_cpu().saturating_sub(cpu);
@@ -98,6 +99,7 @@ impl Sampler {
     pub fn full(&mut self, members: &[Identity], at: Duration) -> Sample {
         let mut sample = self.measured(members, at, true);
         for _ in 1..ATTEMPTS {
+            // A refusal will be the same next time; only a race is worth another attempt.
             if !sample.partial || self.refusal.is_some() {
                 break;
             }
@@ -108,6 +110,7 @@ impl Sampler {
 
     /// The cost of sampling so far.
     pub fn cost(&self) -> SamplerCost {
+        // From the first sample on: what came before is not the time over which the cost is spread.
         let sampled = self.last_at.saturating_sub(self.first_at.unwrap_or_default()).as_secs_f64();
         let core_share = if sampled > 0.0 { self.cost.cpu_s / sampled } else { 0.0 };
         SamplerCost { core_share, ..self.cost }
@@ -121,6 +124,7 @@ impl Sampler {
     fn count_late(&mut self, at: Duration) {
         let every = self.options.every.as_nanos().max(1);
         let passed = u32::try_from(at.as_nanos() / every).unwrap_or(u32::MAX);
+        // What was due and has passed is counted, so that gaps in a series are explained.
         self.cost.late += u64::from(passed.saturating_sub(self.next_due));
         self.next_due = passed.saturating_add(1);
     }
@@ -130,6 +134,7 @@ impl Sampler {
         let (wall, cpu) = (Instant::now(), thread_cpu());
         let sample = self.read(members, at, with_pss);
         let cpu = thread_cpu().saturating_sub(cpu);
+        // By what was read, not by what was wanted: a pass that failed at once was cheap.
         if sample.members.iter().any(|member| member.pss.is_some()) {
             self.budget.charge_pass(at, wall.elapsed(), cpu);
             self.cost.full_samples += 1;
@@ -185,6 +190,7 @@ impl Sampler {
 
     /// Opens the directory of every new member and closes those of members that left.
     fn hold_directories(&mut self, members: &[Identity]) {
+        // Each open directory of a process that has ended would keep a descriptor.
         self.held.retain(|identity, _| members.contains(identity));
         for &member in members {
             if !self.held.contains_key(&member) {
@@ -192,6 +198,7 @@ impl Sampler {
                     Ok(directory) => {
                         self.held.insert(member, directory);
                     }
+                    // It is not part of the tree any more, so no figure is missing.
                     Err(ProcError::Ended(_)) => {}
                     Err(error) => self.record_refusal(&error),
                 }
@@ -233,6 +240,7 @@ impl Sampler {
     }
 
     fn mark_partial(&mut self, sample: &mut Sample, error: &ProcError) {
+        // A process that ended between two reads makes the sums wrong as well, but is no refusal.
         sample.partial = true;
         if !matches!(error, ProcError::Ended(_)) {
             self.record_refusal(error);
@@ -251,6 +259,7 @@ pub(super) fn read_rollup(
 ) -> Result<Rollup, ProcError> {
     let name = match directory.read("smaps_rollup", buffer) {
         Ok(()) => "smaps_rollup",
+        // Before Linux 4.14 the file is missing, which looks as if the process had ended.
         Err(ProcError::Ended(_)) => {
             directory.read("smaps", buffer)?;
             "smaps"
@@ -274,6 +283,7 @@ fn add_sums(sample: &mut Sample) {
     let pss: Option<Bytes> = members.iter().map(|member| member.pss).sum();
     let uss: Option<Bytes> = members.iter().map(|member| member.uss).sum();
     let swap: Option<Bytes> = members.iter().map(|member| member.swap).sum();
+    // Of several, RSS would count shared pages twice, and their peaks are of different moments.
     if let [only] = sample.members.as_slice() {
         sample.rss = only.rss;
         sample.rss_peak = only.rss_peak;

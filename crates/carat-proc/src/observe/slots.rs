@@ -28,6 +28,7 @@ impl Slots {
         members: &[Identity],
         parent: impl Fn(Identity) -> Option<u32>,
     ) -> Vec<u32> {
+        // First, so that a worker finds the slot of the one that it replaces in the same sample.
         self.vacate(members);
         members
             .iter()

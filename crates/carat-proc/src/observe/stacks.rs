@@ -5,6 +5,7 @@ use std::fs;
 
 /// Stack pointers of the threads that wait in the kernel; empty if the kernel refuses.
 pub(super) fn stack_pointers(root: &ProcRoot, pid: u32) -> Vec<u64> {
+    // A refusal costs a hint only: stacks with a guard are found without it.
     let Ok(threads) = fs::read_dir(root.file(pid, "task")) else { return Vec::new() };
     threads
         .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("syscall")).ok())
@@ -15,6 +16,7 @@ pub(super) fn stack_pointers(root: &ProcRoot, pid: u32) -> Vec<u64> {
 /// The stack pointer in `/proc/PID/task/TID/syscall`; `None` while the thread runs (proc_pid_syscall(5)).
 pub(super) fn parse_stack_pointer(text: &str) -> Option<u64> {
     let mut last = text.split_ascii_whitespace().rev();
+    // The last two fields are the stack pointer and the program counter (proc_pid_syscall(5)).
     let (_program_counter, pointer) = (last.next()?, last.next()?);
     u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
 }

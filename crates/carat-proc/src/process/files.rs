@@ -42,9 +42,11 @@ pub fn listeners(root: &ProcRoot, port: u16) -> Vec<u32> {
         .flat_map(|table| listening(&table, port))
         .map(|inode| format!("socket:[{inode}]"))
         .collect();
+    // Without a socket, no process's descriptors need to be read: they are the expensive part.
     if sockets.is_empty() {
         return Vec::new();
     }
+    // The inode is found in every process that inherited the socket, so a forked worker counts too.
     let mut pids = root.pids().unwrap_or_default();
     pids.retain(|pid| has_one_of(&root.file(*pid, "fd"), &sockets));
     pids
@@ -60,6 +62,7 @@ fn listening(table: &str, port: u16) -> Vec<u64> {
 }
 
 fn has_one_of(folder: &Path, sockets: &[String]) -> bool {
+    // It has ended, or belongs to another user.
     let Ok(files) = fs::read_dir(folder) else { return false };
     files.flatten().filter_map(|file| fs::read_link(file.path()).ok()).any(|link| {
         link.to_str().is_some_and(|link| sockets.iter().any(|socket| socket.as_str() == link))

@@ -45,6 +45,7 @@ pub fn groups(all: &[ForestSigns]) -> Vec<RubyGroup> {
     let mut belongs: HashMap<u32, u32> = HashMap::new();
     let mut by_image: HashMap<u64, u32> = HashMap::new();
     let mut sorted: Vec<&ForestSigns> = all.iter().collect();
+    // Parents come first, so that theirs is known when a child is decided.
     sorted.sort_by_key(|one| (one.start_ticks, one.pid));
     for &one in sorted.iter().filter(|one| one.is_ruby || is_agent(one)) {
         let parent = parent_of(one, &by_pid).filter(|parent| belongs_together(one, parent));
@@ -64,6 +65,7 @@ pub fn groups(all: &[ForestSigns]) -> Vec<RubyGroup> {
         .copied()
         .collect();
     belongs.retain(|_, leader| with_ruby.contains(leader));
+    // Once more from the oldest on, so that what a program started in turn comes along.
     for &one in &sorted {
         if !belongs.contains_key(&one.pid)
             && let Some(leader) =
@@ -81,6 +83,7 @@ fn parent_of<'a>(
 ) -> Option<&'a ForestSigns> {
     let parent = *by_pid.get(&one.parent)?;
     // A pid that was reused since is no parent.
+    // Not strictly less: a tick is 10 ms, and a child is often forked in the same one.
     (parent.pid != one.pid && parent.start_ticks <= one.start_ticks).then_some(parent)
 }
 
@@ -131,6 +134,7 @@ fn origin(one: &ForestSigns, members: &[&ForestSigns]) -> Option<u32> {
     if !one.is_ruby {
         return None;
     }
+    // The parent first: it shares more pages than an older process with the same image.
     let parent = rubies.clone().find(|other| other.pid == one.parent && is_fork(one, other));
     let mut older = rubies.filter(|other| other.start_ticks < one.start_ticks);
     // Sorted by start, so the first of one image is the one that loaded what all of it have.
@@ -141,6 +145,7 @@ fn origin(one: &ForestSigns, members: &[&ForestSigns]) -> Option<u32> {
 
 fn role(one: &ForestSigns, forked_from: Option<u32>, origins: &[Option<u32>]) -> ProcessRole {
     match (one.is_ruby, one.role) {
+        // The title is the server's own claim, so the shape of the tree counts only without one.
         (_, Some(role)) => role,
         (false, None) => ProcessRole::Other,
         (true, None) if forked_from.is_some() => ProcessRole::Worker,

@@ -31,6 +31,7 @@ impl ListeningSockets {
         if sockets.is_empty() {
             return Some(false);
         }
+        // `/proc/PID/net` shows the namespace of that process, and each container has its own.
         let namespace = fs::read_link(self.root.file(pid, "ns/net")).ok();
         let root = &self.root;
         let listening =
@@ -49,6 +50,7 @@ fn listening_inodes(root: &ProcRoot, pid: u32) -> HashSet<u64> {
     for name in ["net/tcp", "net/tcp6"] {
         inodes.extend(table(root, pid, name).lines().filter_map(listening_tcp));
     }
+    // A server behind a proxy often listens on a Unix socket only.
     inodes.extend(table(root, pid, "net/unix").lines().filter_map(listening_unix));
     inodes
 }
@@ -61,12 +63,14 @@ fn table(root: &ProcRoot, pid: u32, name: &str) -> String {
 /// `sl local_address rem_address st … uid timeout inode` of proc_pid_net_tcp(5).
 fn listening_tcp(line: &str) -> Option<u64> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    // The heading has `st` in the column of the state, so it is no case of its own.
     (*fields.get(3)? == TCP_LISTEN).then_some(())?;
     fields.get(9)?.parse().ok()
 }
 
 /// `Num RefCount Protocol Flags Type St Inode Path` of proc_pid_net_unix(5).
 fn listening_unix(line: &str) -> Option<u64> {
+    // The state of a listening socket is that of an unconnected one, so only the flag tells.
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let flags = u32::from_str_radix(fields.get(3)?, 16).ok()?;
     (flags & ACCEPTS != 0).then_some(())?;

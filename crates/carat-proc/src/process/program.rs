@@ -84,6 +84,7 @@ const WITH_VALUE: [&str; 5] = ["-r", "-I", "-C", "-E", "-X"];
 /// The words of `/proc/PID/cmdline`. A title that took its place has blanks instead of nulls.
 pub fn words_of(cmdline: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(cmdline);
+    // A title is padded to the length of the command line that it overwrote.
     let text = text.trim_end_matches(['\0', ' ']);
     let separator = if text.contains('\0') { '\0' } else { ' ' };
     text.split(separator).filter(|word| !word.is_empty()).take(WORDS).map(str::to_owned).collect()
@@ -91,6 +92,7 @@ pub fn words_of(cmdline: &[u8]) -> Vec<String> {
 
 /// What a process is by its words; `None` if they name no Ruby and no server that is known.
 pub fn program(words: &[String]) -> Option<Program> {
+    // A title first: it tells version and role, and its blanks would read as a command's words.
     of_title(&words.join(" ")).or_else(|| of_command(words))
 }
 
@@ -101,15 +103,18 @@ fn of_title(title: &str) -> Option<Program> {
     match *program {
         "puma" => {
             name.app = bracketed(title);
+            // After `puma: cluster worker ` stands the worker's number, which is no version.
             name.version = version(rest).filter(|_| role.is_none());
         }
         "sidekiq" => {
             name.version = version(rest);
             name.app =
+                // Sidekiq without a tag goes on with its busy threads, as in `[0 of 5 busy]`.
                 rest.split(' ').nth(1).filter(|app| !app.starts_with('[')).map(str::to_owned);
         }
         "passenger" => {
             let app = rest.split(" (").next().filter(|app| !app.is_empty());
+            // An agent serves every app, and what follows its name is none of them.
             name.app = app.map(str::to_owned).filter(|_| !is_agent(role.as_ref()));
         }
         "resque" | "thin" => {
@@ -161,9 +166,11 @@ fn of_command(words: &[String]) -> Option<Program> {
     let mut script = None;
     while let Some(word) = rest.next() {
         match word {
+            // What follows is the text of a program, which is no name.
             "-e" => return Some(named("ruby -e", None)),
             _ if WITH_VALUE.contains(&word) => drop(rest.next()),
             _ if word.starts_with('-') => {}
+            // `bundle exec`: what counts is the command behind it.
             _ if matches!(base(word), "bundle" | "bundler") => drop(rest.next()),
             _ => {
                 script = Some(word);

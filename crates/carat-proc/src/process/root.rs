@@ -49,6 +49,7 @@ pub enum ProcError {
 impl ProcError {
     /// The kernel denied access to this file in the folder of a process.
     pub fn denied(pid: u32, path: PathBuf) -> Self {
+        // `/proc/PID/FILE`: two levels above the file, also in a captured copy.
         let root = path.ancestors().nth(2).unwrap_or(Path::new("/proc"));
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let cause = DeniedCause::of(root, pid, file);
@@ -117,6 +118,7 @@ impl ProcRoot {
 
     /// Whether this process still runs. A zombie does not.
     pub fn alive(&self, identity: Identity) -> bool {
+        // A pid alone could be another process's by now.
         self.stat(identity.pid).is_ok_and(|stat| stat.identity() == identity && !stat.is_dead())
     }
 }

@@ -41,6 +41,7 @@ pub fn serving(processes: &[ServingSigns]) -> (ServingBy, Vec<u32>) {
     if !serving.is_empty() {
         return (ServingBy::Listening, of_same_images(&of_kind, &serving));
     }
+    // A proxy that listens says nothing of its Rubies, which may be about to start.
     if processes.iter().any(|one| one.listens == Some(true) && !one.is_launcher) {
         return (ServingBy::Nothing, Vec::new());
     }
@@ -66,6 +67,7 @@ fn leaf_most<'a>(all: &[ServingSigns], among: &[&'a ServingSigns]) -> Vec<&'a Se
 }
 
 fn started_another(one: &ServingSigns, among: &[&ServingSigns], all: &[ServingSigns]) -> bool {
+    // A master and its workers share an image, so a master is no launcher.
     among.iter().any(|other| !other.is_fork_of(one) && descends(other, one.pid, all))
 }
 

@@ -159,6 +159,7 @@ impl Tree {
     fn is_member(&mut self, stat: &Stat, scan: &Scan) -> bool {
         let identity = stat.identity();
         if self.leader_only || self.known.contains(&identity) {
+            // Once a member, always one: a daemon loses every sign that it had at first.
             return self.known.contains(&identity);
         }
         // A process of the tree is seen as one at first: its parent is a member, or its environment is still unchanged.
@@ -166,6 +167,7 @@ impl Tree {
             return false;
         }
         let token = self.token_of(identity);
+        // With another tree's token it is that tree's orphan, whatever else holds.
         let is_orphan = self.adopted(stat) && token == Token::None && !self.is_of_another(stat);
         let sign = match () {
             () if token == Token::Own => Some("it carries the token"),
@@ -185,6 +187,7 @@ impl Tree {
             return true;
         }
         if is_orphan {
+            // Not a member for good: a later scan may find a sign, or the token of another tree.
             self.doubtful.entry(identity).or_insert_with(|| {
                 debug!(
                     pid = stat.pid,
@@ -195,6 +198,7 @@ impl Tree {
             });
             return true;
         }
+        // What a doubtful one started is as doubtful, and counts with it.
         if descends(stat, scan, |parent| self.doubtful.contains_key(&parent)) {
             return true;
         }
@@ -239,6 +243,7 @@ impl Tree {
     /// token by exec.
     fn token_of(&self, identity: Identity) -> Token {
         let Some(own) = &self.token else { return Token::None };
+        // Unreadable counts as no token: a process of another user can still be a descendant.
         let environ = self.root.read(identity.pid, "environ").unwrap_or_default();
         let name = format!("{}=", carat_wire::env::TOKEN);
         let mut entries = environ.split(|&byte| byte == 0);

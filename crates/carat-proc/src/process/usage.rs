@@ -7,6 +7,7 @@ use std::time::Duration;
 /// descendants for which these had waited (getrusage(2)). It has a resolution of a microsecond, unlike `/proc/PID/stat`.
 pub fn children_cpu() -> Duration {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // The call fails only for a wrong constant or a wrong address (getrusage(2)).
     // SAFETY: a buffer of the right type; zeros are a valid value of it, should the call fail.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
