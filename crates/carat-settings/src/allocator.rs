@@ -51,11 +51,13 @@ pub fn find_allocator(root: &Path, name: &str) -> Option<PathBuf> {
     let allocator = ALLOCATORS.iter().find(|allocator| allocator.name == name)?;
     let multiarch = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let directories = [&[multiarch.as_str()], DIRECTORIES].concat();
+    // By file first, so that a newer version in any folder wins over an older one.
     let mut candidates = allocator
         .files
         .iter()
         .flat_map(|file| directories.iter().map(move |directory| Path::new(directory).join(file)));
     let found = candidates.find(|path| root.join(path).exists())?;
+    // The server resolves it in its own root, so the outer part of the path goes.
     Some(Path::new("/").join(found))
 }
 

@@ -15,6 +15,7 @@ impl Settings {
         let variables = self.variables().map(|(name, value)| (name.into(), value.into())).collect();
         let root = self.root().unwrap_or(Path::new("/"));
         let mut server = EnvironmentBuilder::new(context, root, variables);
+        // Only a warning: which malloc will serve is a forecast here.
         self.warn_of_other_mallocs(&mut server);
         for setting in self.chosen() {
             setting.apply(&mut server)?;
@@ -28,6 +29,7 @@ impl Settings {
     /// [`ApplyError::OtherRuby`] for the first that has none.
     pub fn check_ruby(&self, ruby: RubyVersion) -> Result<(), ApplyError> {
         for setting in self.chosen().filter(|setting| !setting.is_default()) {
+            // Of this value, because a value can need a later Ruby than its setting.
             let versions = setting.definition.versions_of(&setting.text());
             if !versions.contains(ruby) {
                 let hint = catalogue::successor_on(setting.definition, ruby).map_or_else(
@@ -70,11 +72,13 @@ impl Settings {
     /// The malloc that will serve, in words: the preloaded one, or that with which the Ruby is linked; `None` if unknown.
     fn malloc_at_start(&self, server: &EnvironmentBuilder<'_>) -> Option<String> {
         let chosen =
+            // `system` preloads nothing: what others preload, or the Ruby's own, serves then.
             self.get::<PreloadedAllocator>().filter(|one| **one != AllocatorChoice::System);
         if let Some(chosen) = chosen {
             return Some(chosen.to_string());
         }
         let preloaded = server.current("LD_PRELOAD").unwrap_or_default();
+        // The loader searches preloaded libraries in their order, so the first serves (ld.so(8)).
         let inherited = preloaded.split([':', ' ']).find_map(|path| allocator_of(Path::new(path)));
         if let Some(inherited) = inherited {
             return Some(format!("{inherited}, which LD_PRELOAD names"));

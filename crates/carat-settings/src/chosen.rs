@@ -62,6 +62,7 @@ pub struct Settings {
 
 impl PartialEq for Settings {
     fn eq(&self, other: &Self) -> bool {
+        // Values are of different types, so their canonical spellings are compared.
         self.describe() == other.describe()
     }
 }
@@ -82,6 +83,7 @@ impl Settings {
     pub fn parse(table: &toml::Table) -> Result<Self, SettingError> {
         let mut settings = Self::default();
         let mut table = table.clone();
+        // First, whatever its place in the table, so that explicit settings win over it.
         if let Some(profile) = table.remove("profile") {
             settings.set("profile", profile.as_str().unwrap_or(&profile.to_string()))?;
         }
@@ -94,6 +96,7 @@ impl Settings {
         let mut settings = Self::default();
         for pair in pairs {
             let (name, value) =
+                // At the first `=`: a value can contain more of them.
                 pair.split_once('=').ok_or_else(|| SettingError::NotAPair(pair.to_owned()))?;
             settings.set(name.trim(), value)?;
         }
@@ -120,6 +123,7 @@ impl Settings {
             hint: did_you_mean(value, setting.words.iter().copied()),
             accepted: (setting.accepted)(),
         })?;
+        // The catalogue's name, not the user's text, because it lives as long as the program.
         self.chosen.insert(setting.name, chosen);
         Ok(())
     }
@@ -132,6 +136,7 @@ impl Settings {
 
     /// Every choice but the variables of `env`, in the order of the catalogue.
     pub fn chosen(&self) -> impl Iterator<Item = &ChosenSetting> {
+        // Not in the order of the map: the runtime applies settings in the order of the request.
         catalogue::names().filter_map(|name| self.chosen.get(name))
     }
 
@@ -213,11 +218,13 @@ impl Settings {
         for (key, value) in table {
             let name = format!("{prefix}{key}");
             match value {
+                // A nested table is a longer name: `malloc.top_pad` is one setting either way.
                 toml::Value::Table(inner) => self.read_table(&format!("{name}."), inner)?,
                 toml::Value::String(text) => self.set(&name, text)?,
                 toml::Value::Boolean(true) => self.set(&name, "on")?,
                 toml::Value::Boolean(false) => self.set(&name, "off")?,
                 toml::Value::Array(items) => self.set(&name, &joined(items))?,
+                // Numbers as TOML prints them; the setting's own type decides whether they fit.
                 other => self.set(&name, &other.to_string())?,
             }
         }

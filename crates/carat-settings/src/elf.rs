@@ -61,14 +61,17 @@ pub fn read_ruby_version(path: &Path) -> io::Result<Option<RubyVersion>> {
 /// `RUBY_DESCRIPTION`, such as `ruby 3.1.2p20 (2022-04-12 …`.
 fn parse_ruby_version(bytes: &[u8]) -> Option<RubyVersion> {
     let elf = Elf::parse(bytes).ok()?;
+    // The library's name is certain; only a Ruby without one is searched for its description.
     if let Some(library) = elf.libraries.iter().find_map(|name| name.strip_prefix("libruby")) {
         return RubyVersion::find_in(library);
     }
     memchr::memmem::find_iter(bytes, b"ruby ").find_map(|start| {
+        // Number and year stand within the first 32 bytes.
         let text = &bytes[start..bytes.len().min(start + 32)];
         let text = String::from_utf8_lossy(text.split(|byte| *byte == 0).next()?).into_owned();
         let mut words = text.split(' ').skip(1);
         let number = words.next()?;
+        // `ruby ` is in many strings; only a version with a date of release is the description.
         let described = number.starts_with(|first: char| first.is_ascii_digit())
             && number.matches('.').count() == 2
             && words.next()?.starts_with("(20");
@@ -78,6 +81,7 @@ fn parse_ruby_version(bytes: &[u8]) -> Option<RubyVersion> {
 
 fn parse_elf(bytes: &[u8]) -> Option<ElfKind> {
     let elf = Elf::parse(bytes).ok()?;
+    // Libraries have no interpreter, and some programs need no C library but through it.
     let named = elf.interpreter.iter().chain(&elf.libraries).find_map(|name| CLibrary::of(name));
     let bits = if elf.is_64 { 64 } else { 32 };
     Some(ElfKind { bits, machine: elf.header.e_machine, c_library: named })

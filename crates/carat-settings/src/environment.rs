@@ -182,6 +182,7 @@ impl<'a> EnvironmentBuilder<'a> {
     pub fn set(&mut self, variable: &str, value: String) {
         self.environment.set.insert(variable.to_owned(), value);
         let variables = &mut self.environment.variables;
+        // PATH is for every program that the server starts, so the runtime must not remove it.
         if variable != PATH && !variables.iter().any(|known| known == variable) {
             variables.push(variable.to_owned());
         }
@@ -239,6 +240,7 @@ impl<'a> EnvironmentBuilder<'a> {
             self.mention(SCRUB, value);
         }
         let set = &mut self.environment.set;
+        // The runtime is loaded without any setting too, where it must remove variables.
         if self.environment.needs_runtime || scrub.value().is_some() {
             set.insert(env::RUNTIME.into(), self.context.runtime.display().to_string());
             set.insert(env::SETTINGS.into(), self.requests.join(";"));
@@ -247,6 +249,7 @@ impl<'a> EnvironmentBuilder<'a> {
         }
         if scrub.has_settings() {
             for name in &self.environment.variables {
+                // The programs that the server starts get these back.
                 let before = (self.context.inherited)(name);
                 set.extend(before.map(|value| (env::inherited(name), value)));
             }

@@ -36,6 +36,7 @@ fn of_library(root: &Path, program: &Path, elf: &Elf<'_>, name: &str) -> Option<
 
 /// The allocator that a file contains.
 fn contained(elf: &Elf<'_>) -> Option<AllocatorKind> {
+    // A file can have an allocator under a prefix; only one that defines `malloc` serves Ruby.
     defined(elf).find(|name| *name == "malloc")?;
     let marked = MARKS.iter().find(|(mark, _)| defined(elf).any(|name| mark.to_str() == Ok(name)));
     Some(marked.map_or(AllocatorKind::Other, |(_, kind)| *kind))
@@ -49,6 +50,7 @@ fn defined<'a>(elf: &'a Elf<'_>) -> impl Iterator<Item = &'a str> {
 
 /// A library that a program needs, where the dynamic linker looks for it: the folders in the program, then the usual ones.
 fn find_library(root: &Path, program: &Path, elf: &Elf<'_>, name: &str) -> Option<PathBuf> {
+    // `$ORIGIN` is the folder of the file behind all links, as the loader sees it.
     let origin = program.canonicalize().ok()?.parent()?.display().to_string();
     let own = elf.runpaths.iter().chain(&elf.rpaths).flat_map(|paths| paths.split(':'));
     let own =

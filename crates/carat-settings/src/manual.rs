@@ -62,6 +62,7 @@ fn clause(text: &str) -> String {
         return sentence.to_owned();
     }
     let short: String = sentence.chars().take(EFFECT).collect();
+    // A clause that ends early would leave nearly nothing of the line.
     let end = short.rfind([',', ';', ':', '(']).filter(|end| *end > EFFECT / 3);
     match (end, short.rfind(' ')) {
         (Some(end), _) => short[..end].trim_end().to_owned(),
@@ -104,6 +105,7 @@ fn write_extensions(page: &mut String) {
         UNFIT_EXTENSIONS
     {
         let mut versions = fixed_in.map_or("all".to_owned(), |fixed| format!("before {fixed}"));
+        // 2.7 is the oldest Ruby that Carat knows, so it is no condition.
         if *since_ruby > V2_7 {
             let _ = write!(versions, ", on Ruby {since_ruby} and later");
         }

@@ -75,6 +75,7 @@ impl RuntimeReport {
     /// The variables of the settings, if the runtime found all of them when Ruby started.
     pub fn variables_of(self, environment: &Environment) -> &[String] {
         match self.variables {
+            // The runtime hands them on as a whole, so one checksum answers for all of them.
             Some(found) if found == environment.variables_checksum() => &environment.variables,
             _ => &[],
         }
@@ -87,6 +88,7 @@ impl RuntimeReport {
             return SettingStatus::Unknown("it was not requested from the runtime".into());
         };
         let expected = env::settings_checksum(settings.as_bytes());
+        // A bit is a place in the request, so bits of another request would mean other settings.
         if self.requested.is_some_and(|requested| requested != expected) {
             return SettingStatus::Unknown("this process was started with other settings".into());
         }
@@ -113,6 +115,7 @@ impl RuntimeReport {
     /// Why there was no compaction, and how to have one.
     fn unfit_text(self) -> String {
         let named = self.unfit.and_then(|(place, version)| {
+            // Places count from 1, because a zero in the page means none; the page is not trusted.
             let extension = UNFIT_EXTENSIONS.get(usize::try_from(place).ok()?.checked_sub(1)?)?;
             let (gem, version) = (extension.gem, version_text(version));
             Some(format!(
@@ -165,12 +168,14 @@ impl ProcessObservation<'_> {
             let mut values = found
                 .split(':')
                 .filter_map(|tunable| tunable.split_once('=').filter(|(found, _)| *found == name));
+            // glibc uses the last of two equal names, so an earlier one says nothing.
             values.next_back().is_some_and(|(_, found)| found == value)
         })
     }
 
     /// The value of a variable of `/proc/PID/environ`; `None` where it is not there, or hidden.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        // The first one, as `getenv` finds it.
         let mut variables = self.environ?.split(|byte| *byte == 0).map(String::from_utf8_lossy);
         variables.find_map(|one| Some(one.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
     }
@@ -178,6 +183,7 @@ impl ProcessObservation<'_> {
     /// Whether the process was started with a variable whose value `fits`.
     pub fn variable_status(&self, name: &str, fits: impl Fn(&str) -> bool) -> SettingStatus {
         let Some(environ) = self.environ else {
+            // Not refused: that it cannot be read says nothing about the setting.
             return SettingStatus::Unknown("/proc/PID/environ cannot be read".into());
         };
         let found = environ.split(|byte| *byte == 0).any(|variable| {
@@ -187,6 +193,7 @@ impl ProcessObservation<'_> {
         if found {
             SettingStatus::Applied(format!("{name} is in its environment"))
         } else if self.started_with.iter().any(|known| known == name) {
+            // Ruby's `$0=` overwrites the environment that the kernel shows; the report stays.
             SettingStatus::Applied(format!("{name} was in its environment when Ruby started"))
         } else {
             SettingStatus::Unknown(format!(

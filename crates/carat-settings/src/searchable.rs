@@ -51,6 +51,7 @@ fn searchable(
     setting: &'static SettingDefinition,
     server: SearchedServer,
 ) -> Result<SearchableSetting, String> {
+    // Unknown counts as possible: a needless setting costs trials, a missing one the result.
     if setting.forks && server.forks == Some(false) {
         return Err("the server forks no workers".into());
     }

@@ -69,6 +69,7 @@ pub trait Setting: 'static {
 
     /// Whether the runtime library must be loaded to apply this value.
     fn needs_runtime(value: &Self::Value) -> bool {
+        // The default changes nothing, so no library is loaded into Ruby for it.
         matches!(Self::MECHANISM, Mechanism::Runtime { .. }) && value.to_string() != Self::DEFAULT
     }
 
@@ -148,12 +149,14 @@ impl SettingDefinition {
     /// The versions of Ruby on which a value has an effect.
     pub fn versions_of(&self, value: &str) -> VersionRange {
         let value_since =
+            // The value's own version is the later one, so it counts instead of the setting's.
             self.values_since.iter().find(|(word, _)| *word == value).map(|(_, since)| *since);
         VersionRange::new(value_since.or(self.since), self.until)
     }
 
     /// The chosen setting that `text` means; `None` where the text is not accepted.
     pub fn choose(&'static self, text: &str) -> Option<ChosenSetting> {
+        // Blanks around a value in a file or on a command line mean nothing.
         Some(ChosenSetting { definition: self, value: (self.parse)(text.trim())? })
     }
 }
@@ -176,6 +179,7 @@ impl ChosenSetting {
     }
 
     pub fn is_default(&self) -> bool {
+        // By spelling, because some defaults are descriptions that are no value.
         self.text() == self.definition.default
     }
 

@@ -85,6 +85,7 @@ impl<const LEAST: u32, const MOST: u32> fmt::Display for DecimalNumber<LEAST, MO
 impl<const LEAST: u32, const MOST: u32> SettingValue for DecimalNumber<LEAST, MOST> {
     fn parse(text: &str) -> Option<Self> {
         let number: f64 = text.parse().ok()?;
+        // No range contains NaN, so `nan` is refused as well.
         (f64::from(LEAST)..=f64::from(MOST)).contains(&number).then_some(Self(number))
     }
 
@@ -106,6 +107,7 @@ impl<const LEAST: u32, const MOST: u32> fmt::Display for NumberAbove<LEAST, MOST
 impl<const LEAST: u32, const MOST: u32> SettingValue for NumberAbove<LEAST, MOST> {
     fn parse(text: &str) -> Option<Self> {
         let number: f64 = text.parse().ok()?;
+        // Strict, because Ruby ignores the bound itself (`ruby_gc_set_params`, gc.c).
         (number > f64::from(LEAST) && number <= f64::from(MOST)).then_some(Self(number))
     }
 
@@ -132,6 +134,7 @@ impl<const LEAST: u64, const MOST: u64> SettingValue for MemorySize<LEAST, MOST>
             (at, 'g' | 'G') => (&text[..at], 1 << 30),
             _ => (text, 1),
         };
+        // Checked, because `99999999999g` would wrap around to a small size.
         let bytes = digits.parse::<u64>().ok()?.checked_mul(unit)?;
         (LEAST..=MOST).contains(&bytes).then_some(Self(bytes))
     }

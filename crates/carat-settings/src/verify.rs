@@ -47,6 +47,7 @@ pub fn verify(
     let chosen = settings.chosen().filter(|setting| !setting.is_default());
     let catalogued = chosen.map(|setting| SettingCheck {
         setting: setting.to_string(),
+        // Under another malloc the variable is there and has no effect.
         status: match setting.definition.malloc {
             Some(malloc) => status_for_malloc(setting, malloc, process, environment),
             None => setting.verify(process, environment),
@@ -70,6 +71,7 @@ fn status_for_malloc(
     match serving.or_else(|| process.maps.filter(|maps| is_musl(maps)).map(|_| AllocatorKind::Musl))
     {
         Some(serving) if serving == malloc => setting.verify(process, environment),
+        // The variable alone would say applied, which only its own malloc makes true.
         Some(AllocatorKind::Other) | None => match setting.verify(process, environment) {
             SettingStatus::Applied(reason) => SettingStatus::Unknown(format!(
                 "{reason}, but whether {}'s malloc serves this process is unknown",

@@ -141,10 +141,12 @@ impl Setting for FreeSlotsMaxRatio {
         process: &ProcessObservation<'_>,
         environment: &Environment,
     ) -> SettingStatus {
+        // The process first: it can have been started with another value than carat's.
         let known = process.variable(MIN_RATIO).or_else(|| environment.set.get(MIN_RATIO).cloned());
         let least = known.and_then(|text| NumberAbove::<0, 1>::parse(&text));
         let least = least.map_or(USUAL_MIN_RATIO, |ratio| ratio.0);
         match process.has_variable(MAX_RATIO, &value.to_string()) {
+            // Ruby reads the minimum first and makes it the lower bound of this one (gc.c).
             SettingStatus::Applied(_) if value.0 <= least => SettingStatus::NotApplied(format!(
                 "Ruby ignores values that are not above gc.free_slots_min_ratio, which is {least} here"
             )),

@@ -62,6 +62,7 @@ fn number(text: &str) -> Option<i64> {
 
 /// Names and values; `None` where the text has another form.
 fn pairs(text: &str) -> Option<Vec<(&str, &str)>> {
+    // One malformed pair is enough to refuse: jemalloc ignores all that follows it.
     text.split(',').map(|pair| pair.split_once(':').filter(|(name, _)| is_name(name))).collect()
 }
 
@@ -71,6 +72,7 @@ fn is_name(text: &str) -> bool {
 
 /// Whether jemalloc may accept this value; it may if the option is of another version.
 fn fits((name, value): (&str, &str)) -> bool {
+    // The only option with a number that jemalloc also accepts a word for.
     let is_default = (name, value) == ("narenas", "default");
     is_default || known(name).is_none_or(|accepts| accepts.has(value))
 }

@@ -82,6 +82,7 @@ impl Setting for PreloadedAllocator {
             AllocatorChoice::Named(name) => (server.context.find_allocator)(name)
                 .ok_or_else(|| ApplyError::NoAllocator { name: (*name).to_owned() })?,
         };
+        // Read where it is from here, but named as the server will see it.
         let inside_root = server.root.join(library.strip_prefix("/").unwrap_or(&library));
         check_library(&library, &inside_root, server.context.ruby)?;
         let others = server.current("LD_PRELOAD").map(|all| without(&all, &library));
@@ -89,6 +90,7 @@ impl Setting for PreloadedAllocator {
         if let Some(warning) = other_allocator(&library, others.as_deref()) {
             server.warn(warning);
         }
+        // Before the others: the first library with `malloc` serves (ld.so(8)).
         server.prepend("LD_PRELOAD", &library.display().to_string(), others);
         server.preload(library);
         Ok(())
@@ -131,6 +133,7 @@ fn served_by(library: &Path, process: &ProcessObservation<'_>) -> SettingStatus 
         return SettingStatus::Unknown(format!("{name} is mapped; whose malloc serves is unknown"));
     };
     let file = Path::new(serving.file);
+    // By name: the server's path to the library can lead through links or another root.
     let same_file = file.file_name() == library.file_name();
     if same_file || allocator_of(library).is_some_and(|own| own == serving.kind.name()) {
         SettingStatus::Applied(format!("malloc is that of {name}"))
@@ -142,6 +145,7 @@ fn served_by(library: &Path, process: &ProcessObservation<'_>) -> SettingStatus 
 
 /// Refuses a library that the loader would not preload into this Ruby; `here` is its path outside the server's root.
 fn check_library(library: &Path, here: &Path, ruby: Option<ElfKind>) -> Result<(), ApplyError> {
+    // LD_PRELOAD has no way to quote its separators (ld.so(8)).
     if library.to_string_lossy().contains([' ', ':']) {
         return Err(ApplyError::Separator(library.to_owned()));
     }
@@ -213,6 +217,7 @@ impl Setting for ArenaMax {
         };
         // The main arena is the heap that brk grows; every other arena is a mapping of its own.
         let arenas = 1 + secondary_arenas(maps);
+        // More is proof against it, whatever the environment says.
         if arenas as u64 > value.0 {
             return SettingStatus::NotApplied(format!(
                 "{arenas} arenas are mapped; perhaps a program in between removes the variable"
@@ -232,6 +237,7 @@ impl Setting for ArenaMax {
 /// first part is writable and the rest, if any, is not accessible (malloc/arena.c, `HEAP_MAX_SIZE`).
 fn secondary_arenas(maps: &str) -> usize {
     let ranges: Vec<AnonymousRange<'_>> = maps.lines().filter_map(AnonymousRange::parse).collect();
+    // Neighbours, because the part without access follows the writable one.
     ranges.windows(2).filter(|pair| pair[0].is_arena_before(&pair[1])).count()
 }
 
@@ -335,6 +341,7 @@ impl Setting for MallocConf {
         _environment: &Environment,
     ) -> SettingStatus {
         match (process.has_variable("MALLOC_CONF", &value.to_string()), value.unknown()) {
+            // jemalloc has read the variable, but perhaps not this option of it.
             (SettingStatus::Applied(reason), Some(option)) => SettingStatus::Unknown(format!(
                 "{reason}, but not every jemalloc has `{option}`; one that does not says \"Invalid conf pair\" on the \
                  server's stderr"

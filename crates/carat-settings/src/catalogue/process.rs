@@ -43,6 +43,7 @@ impl Setting for HugePages {
         process: &ProcessObservation<'_>,
         _environment: &Environment,
     ) -> SettingStatus {
+        // The kernel's own state counts, so no report of the runtime is needed.
         let enabled = process
             .status
             .and_then(|status| status.lines().find_map(|line| line.strip_prefix("THP_enabled:")))
@@ -142,6 +143,7 @@ impl Setting for Yjit {
         match value {
             YjitStart::Ruby => {}
             YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
+            // A variable is enough, so nothing has to be loaded into Ruby.
             YjitStart::AfterFork => server.request(Self::NAME, &value.to_string()),
         }
         Ok(())
@@ -196,7 +198,9 @@ impl Setting for Zjit {
 /// Whether Ruby's compiler is on. A Ruby that was built without it ignores the variable.
 fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
     match (process.has_variable(variable, "1"), process.maps.map(has_compiled_code)) {
+        // Compiled code is proof, also where the environment cannot be read.
         (_, Some(true)) => SettingStatus::Applied("compiled code is mapped".into()),
+        // Not refused: a compiler that has had nothing to compile looks the same.
         (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotYet(format!(
             "{variable} is in its environment, but no compiled code is mapped: nothing has been \
              compiled, or this Ruby was built without the compiler"
@@ -210,6 +214,7 @@ fn has_compiled_code(maps: &str) -> bool {
     maps.lines().any(|line| {
         let mut fields = line.split_ascii_whitespace();
         let is_executable = fields.nth(1).is_some_and(|access| access.contains('x'));
+        // Plain memory has no name; a Ruby can name its own, as `[anon:…]`.
         is_executable && fields.nth(3).is_none_or(|name| name.starts_with("[anon:"))
     })
 }
