@@ -81,7 +81,7 @@ fn parse_ruby_version(bytes: &[u8]) -> Option<RubyVersion> {
 
 fn parse_elf(bytes: &[u8]) -> Option<ElfKind> {
     let elf = Elf::parse(bytes).ok()?;
-    // Libraries have no interpreter, and some programs need no C library but through it.
+    // A library has no interpreter, so it is told by what it needs.
     let named = elf.interpreter.iter().chain(&elf.libraries).find_map(|name| CLibrary::of(name));
     let bits = if elf.is_64 { 64 } else { 32 };
     Some(ElfKind { bits, machine: elf.header.e_machine, c_library: named })

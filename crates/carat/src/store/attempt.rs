@@ -39,6 +39,7 @@ pub(crate) fn write_attempt(
     attempt: &BlockAttempt,
     counts: bool,
 ) -> rusqlite::Result<()> {
+    // Those of the attempt that counts are in `trial`, and are not stored twice.
     let trials = if counts { None } else { Some(to_json(&attempt.trials)?) };
     connection.execute(
         "INSERT INTO attempt VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -73,6 +74,7 @@ pub(crate) fn read_attempts(
     let mut attempts: Vec<BlockAttempt> = rows.collect::<rusqlite::Result<_>>()?;
     // A salvaged file has trials without attempts.
     for block in trials.iter().map(|trial| trial.block).collect::<BTreeSet<u32>>() {
+        // An attempt without trials gives the block up, so these cannot be its trials.
         if !attempts.iter().any(|one| one.block == block && !one.is_void()) {
             let trials = trials.iter().filter(|trial| trial.block == block).cloned().collect();
             let token = "salvaged".to_owned();

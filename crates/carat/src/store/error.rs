@@ -96,17 +96,20 @@ impl StoreError {
     pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {
+            // A file that is no database is of another program; one that is broken is damaged.
             Some(ErrorCode::NotADatabase) => Self::Foreign(path),
             Some(ErrorCode::TooBig) => {
                 let what = "a text in it is longer than any that carat writes".to_owned();
                 Self::TooLarge { path, what }
             }
+            // The progress handler interrupts only when the budget of steps is spent.
             Some(ErrorCode::OperationInterrupted) => {
                 let what = "to read it takes more steps than a file of its size needs".to_owned();
                 Self::TooLarge { path, what }
             }
             Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { path, what: source.to_string() },
             _ => match source {
+                // A value that cannot be converted was not written by carat as it is.
                 rusqlite::Error::FromSqlConversionFailure(..)
                 | rusqlite::Error::QueryReturnedNoRows => {
                     Self::Damaged { path, what: source.to_string() }

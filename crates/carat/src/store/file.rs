@@ -32,6 +32,7 @@ impl Store {
         }
         let store = Self::connect(path)?;
         let created = store.initialise(info);
+        // The file is new and empty, so nothing of the user is removed.
         if created.is_err() {
             let _ = std::fs::remove_file(path);
         }
@@ -44,6 +45,7 @@ impl Store {
             return Err(StoreError::Missing(path.to_owned()));
         }
         let store = Self::connect(path)?;
+        // Checked before anything of it is used: it may come from anybody.
         store.check()?;
         Ok(store)
     }
@@ -76,6 +78,7 @@ impl Store {
     pub fn add(&mut self, trials: &[Trial]) -> Result<(), StoreError> {
         let path = self.path.clone();
         self.steps.refill();
+        // All trials or none: a file never has a trial without its metrics and samples.
         let transaction = self.connection.transaction();
         transaction
             .and_then(|transaction| {
@@ -107,6 +110,7 @@ impl Store {
 
     /// Every attempt at a block, in the order of blocks and attempts; none where one machine ran the experiment.
     pub fn attempts(&self) -> Result<Vec<BlockAttempt>, StoreError> {
+        // Only a fleet's file has the table.
         if self.info()?.fleet.is_none() {
             return Ok(Vec::new());
         }
@@ -155,6 +159,7 @@ impl Store {
         self.with(|connection| {
             let Some(runner) = runner else { return connection.execute("DELETE FROM runner", []) };
             connection.execute(
+                // Row 1 always, so that there is at most one runner.
                 "INSERT OR REPLACE INTO runner VALUES (1, ?1, ?2, ?3, ?4)",
                 params![
                     runner.identity.pid,
@@ -171,11 +176,14 @@ impl Store {
     fn connect(path: &Path) -> Result<Self, StoreError> {
         let failed = |error| StoreError::io(path, error);
         let real = match std::fs::symlink_metadata(path).map_err(failed)?.is_symlink() {
+            // A link that the user named is followed here, and none is from here on.
             true => std::fs::canonicalize(path).map_err(failed)?,
             false => without_links(path).map_err(failed)?,
         };
+        // The bytes first: opening a file lets SQLite read its header and its journal.
         check_bytes(&real, path)?;
         let size = std::fs::metadata(&real).map_err(failed)?.len();
+        // One thread uses the connection, so SQLite needs no mutex.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -201,10 +209,12 @@ impl Store {
     }
 
     fn check(&self) -> Result<(), StoreError> {
+        // The origin first: another program's file is not damaged, it is another's.
         format::check_origin(&self.connection, &self.path)?;
         // Before the check of the rows, which runs what the tables define.
         check_tables(&self.connection, &self.path)?;
         format::check_current(&self.connection, &self.path)?;
+        // The cheap form: it does not compare indexes with their tables (pragma quick_check).
         self.quick_check()?;
         check_rows(&self.connection, &self.path)
     }
@@ -223,6 +233,7 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        // Each operation has its own budget, so that a long run does not use it up.
         self.steps.refill();
         work(&self.connection).map_err(|source| StoreError::from_sqlite(&self.path, source))
     }

@@ -49,6 +49,7 @@ impl StepBudget {
 
     /// Whether the steps that were just done are within the budget.
     fn spend(&self, steps: u64) -> bool {
+        // Subtracted only where enough is left: a counter that wraps around would allow everything.
         let left = self
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(steps));
@@ -77,6 +78,7 @@ pub(crate) fn check_bytes(file: &Path, path: &Path) -> Result<(), StoreError> {
 /// Refuses a rollback journal that is not the file owner's: SQLite writes it back into the file, whoever made it.
 fn check_journal(file: &Path, path: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io(path, error);
+    // Without following: a link is no journal that carat left.
     let journal = match std::fs::symlink_metadata(journal_path(file)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(failed)?,
@@ -97,6 +99,7 @@ pub(crate) fn journal_path(path: &Path) -> PathBuf {
 
 /// Bounds what SQLite does with a file of `size` bytes.
 pub(crate) fn restrain(connection: &mut Connection, size: u64) -> rusqlite::Result<StepBudget> {
+    // Functions in a schema run only if they are harmless (SQLite, Defense Against The Dark Arts).
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     for (limit, most) in [
@@ -116,6 +119,7 @@ pub(crate) fn restrain(connection: &mut Connection, size: u64) -> rusqlite::Resu
         STEPS_AT_ONCE as i32,
         Some(move || !spent.spend(u64::from(STEPS_AT_ONCE))),
     )?;
+    // A damaged page is found when it is read, not after it was used.
     connection.pragma_update(None, "cell_size_check", true)?;
     Ok(budget)
 }
@@ -124,6 +128,7 @@ pub(crate) fn restrain(connection: &mut Connection, size: u64) -> rusqlite::Resu
 pub(crate) fn check_tables(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let all = definitions(connection).map_err(|error| StoreError::from_sqlite(path, error))?;
     for (name, sql) in all {
+        // A text that cannot be split into plain words is no table of carat's.
         if !is_plain_table(&sql) {
             let name: String = name.chars().take(40).collect();
             return Err(unexpected(path, &format!("`{name}` is not a table as carat makes them")));
@@ -135,6 +140,7 @@ pub(crate) fn check_tables(connection: &Connection, path: &Path) -> Result<(), S
 /// Refuses a file with more rows than any experiment has.
 pub(crate) fn check_rows(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     for (table, most) in [("variant", VARIANTS_MAX), ("trial", TRIALS_MAX)] {
+        // The names are our own constants, so nothing of the file gets into the query.
         let count = format!("SELECT count(*) FROM {table}");
         let rows: i64 = connection
             .query_row(&count, [], |row| row.get(0))
@@ -150,6 +156,7 @@ pub(crate) fn check_rows(connection: &Connection, path: &Path) -> Result<(), Sto
 /// The definitions of all tables by name, in one form.
 pub(crate) fn tables(connection: &Connection) -> rusqlite::Result<Vec<(String, Vec<String>)>> {
     let all = definitions(connection)?.into_iter();
+    // Compared word by word, because older versions wrote other blanks and comments.
     Ok(all.map(|(name, sql)| (name, words(&sql).unwrap_or_default())).collect())
 }
 
@@ -169,6 +176,7 @@ fn is_plain_table(sql: &str) -> bool {
     const COMPUTED: [&str; 7] =
         ["as", "check", "collate", "default", "generated", "select", "virtual"];
     let Some(words) = words(sql) else { return false };
+    // The only check of carat's tables is a constant, so it is taken out before the search.
     let text = words.join(" ").replace("check ( only = 1 )", "");
     text.starts_with("create table ")
         && text.split(' ').all(|word| word != "=" && !COMPUTED.contains(&word))
@@ -177,6 +185,7 @@ fn is_plain_table(sql: &str) -> bool {
 /// The words of a definition in lower case, and its brackets, commas and `=`, without comments. `None` if it has anything
 /// else, such as a quotation.
 fn words(sql: &str) -> Option<Vec<String>> {
+    // A `--` within a quotation would end nothing, but a quotation is refused below.
     let lines = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
     let mut words: Vec<String> = Vec::new();
     let mut in_word = false;

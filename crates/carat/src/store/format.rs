@@ -55,6 +55,7 @@ fn create_tables(connection: &Connection, format: i64) -> rusqlite::Result<()> {
 /// Refuses files that carat did not write, or that a newer one wrote; returns the format.
 pub(crate) fn check_origin(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
+    // Before the format, because its number means nothing in another program's file.
     let application = pragma(connection, "application_id").map_err(failed)?;
     let found = pragma(connection, "user_version").map_err(failed)?;
     let path = path.to_owned();
@@ -79,6 +80,7 @@ pub(crate) fn check_current(connection: &Connection, path: &Path) -> Result<(), 
 }
 
 fn difference(connection: &Connection, format: i64) -> rusqlite::Result<Option<String>> {
+    // Compared with a file made now, so that the definitions are in one place only.
     let empty = Connection::open_in_memory()?;
     create_tables(&empty, format)?;
     let (expected, found) = (columns(&empty)?, columns(connection)?);
@@ -88,6 +90,7 @@ fn difference(connection: &Connection, format: i64) -> rusqlite::Result<Option<S
     if let Some(former) = found.difference(&expected).next() {
         return Ok(Some(format!("it has a `{former}`")));
     }
+    // The same columns can still have other types or keys.
     let (expected, found) = (tables(&empty)?, tables(connection)?);
     let other = expected.iter().zip(&found).find(|(one, other)| one != other);
     Ok(other.map(|((name, _), _)| format!("its table `{name}` is defined in another way")))

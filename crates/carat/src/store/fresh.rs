@@ -55,9 +55,11 @@ impl FreshFile {
     /// Renames it, and waits until its name is on the disk too.
     fn publish(self, rename: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
         let Self { folder, path, target } = self;
+        // Content before name (fsync(2)): after a crash the name must not lead to an empty file.
         File::open(&path)?.sync_all()?;
         rename(&path, &target)?;
         folder.close()?;
+        // The name itself is on the disk once its folder is.
         File::open(folder_of(&target))?.sync_all()
     }
 }

@@ -80,6 +80,7 @@ impl MergedParts {
         let first = paths.first().ok_or(MergeError::Nothing)?;
         let info = Store::open(first)?.info()?;
         let mut merged = Self { info, first: first.clone(), attempts: BTreeMap::new() };
+        // The first file as well: it can contradict its own plan.
         for path in paths {
             merged.add(path)?;
         }
@@ -104,6 +105,7 @@ impl MergedParts {
         let mut best: BTreeMap<u32, &BlockAttempt> = BTreeMap::new();
         for FoundAttempt { attempt, .. } in self.attempts.values() {
             let known = best.entry(attempt.block).or_insert(attempt);
+            // Strictly greater: of equal ones the lowest stays, because they come in that order.
             if self.rank(attempt) > self.rank(known) {
                 *known = attempt;
             }
@@ -161,12 +163,14 @@ impl MergedParts {
     fn create(&self, path: &Path) -> Result<(), StoreError> {
         let mut store = Store::create(path, &self.info)?;
         let attempts = self.attempts.values().map(|found| &found.attempt);
+        // A file of one machine has no attempts, only trials.
         if self.info.fleet.is_some() {
             let counted = self.counted();
             return store
                 .add_attempts(attempts.map(|attempt| (attempt, is_counted(&counted, attempt))));
         }
         let mut trials: Vec<_> = attempts.flat_map(|one| &one.trials).cloned().collect();
+        // So that the new file does not depend on the order of the parts.
         trials.sort_by_key(|trial| (trial.block, trial.position));
         store.add(&trials)
     }
@@ -190,6 +194,7 @@ impl MergedParts {
             self.attempts.insert(key, FoundAttempt { attempt, path: path.to_owned() });
             return Ok(());
         };
+        // Without the mark of the look, which one copy can have and another not.
         if known.attempt.trials != attempt.trials {
             let what = match attempt.number {
                 0 => format!("a trial of block {}", attempt.block),
@@ -198,6 +203,7 @@ impl MergedParts {
             let (one, other) = (known.path.clone(), path.to_owned());
             return Err(MergeError::Contradiction { one, other, what });
         }
+        // A look in one copy holds in all: what was once used counts for ever.
         known.attempt.looked |= attempt.looked;
         Ok(())
     }
@@ -222,6 +228,7 @@ impl MergedParts {
     }
 
     fn rank(&self, attempt: &BlockAttempt) -> AttemptRank {
+        // Complete by variants, not by number, because a variant twice replaces none.
         let mut variants = self.info.variants.iter().map(|variant| &variant.name);
         if attempt.looked {
             AttemptRank::Looked
@@ -267,6 +274,7 @@ fn attempts_of(store: &Store) -> Result<Vec<BlockAttempt>, StoreError> {
 fn difference(one: &ExperimentInfo, other: &ExperimentInfo) -> Option<&'static str> {
     let [one_binary, other_binary] =
         [one, other].map(|info| info.fleet.as_ref().map(|fleet| fleet.binary.as_str()));
+    // From the most telling to the least: a difference of plans implies others.
     if one.plan_hash != other.plan_hash {
         Some("plans")
     } else if one.seed != other.seed {

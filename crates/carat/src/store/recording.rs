@@ -65,8 +65,10 @@ impl Journal {
     /// # Errors
     /// Where the file exists or cannot be written.
     pub fn create(path: &Path, info: &RecordingInfo) -> io::Result<Self> {
+        // In append mode, so that a line which follows a cut begins at the new end.
         let file = create_new(path)?;
         let mut journal = Self { file, complete: 0, lost: 0, error: None };
+        // A file without its first line is no recording, and would be in the way next time.
         journal.write(info).inspect_err(|_| {
             let _ = std::fs::remove_file(path);
         })?;
@@ -76,6 +78,7 @@ impl Journal {
     /// Adds a line; returns whether it is in the file.
     pub fn append(&mut self, entry: &Entry) -> bool {
         let written = self.write(entry);
+        // Counted and remembered, not returned: a full disk may have room again later.
         if let Err(error) = written {
             self.lost += 1;
             self.error = Some(error);
@@ -120,9 +123,11 @@ pub fn read(path: &Path) -> Result<Recording, RecordingError> {
     for number in 2.. {
         line.clear();
         read_line(&mut file, &mut line).map_err(unreadable)?;
+        // Without a bound, a file without line breaks would be read into memory as a whole.
         if line.len() as u64 == LINE_MAX {
             return Err(RecordingError::TooLong { path: path.to_owned(), line: number });
         }
+        // Still being written, or its carat was killed within the line.
         if !line.ends_with(b"\n") {
             break;
         }

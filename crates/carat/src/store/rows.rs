@@ -43,6 +43,7 @@ pub(crate) fn write_info(connection: &Connection, info: &ExperimentInfo) -> rusq
             info.about,
             info.plan_hash,
             info.plan_text,
+            // As text, because SQLite's integers are signed and a seed uses all 64 bits.
             info.seed.to_string(),
             info.max_blocks,
             info.primary,
@@ -53,6 +54,7 @@ pub(crate) fn write_info(connection: &Connection, info: &ExperimentInfo) -> rusq
     for (metric, limit) in &info.guards {
         connection.execute("INSERT INTO guard VALUES (?1, ?2)", params![metric, limit])?;
     }
+    // By place, because the order of variants is part of the plan.
     for (place, variant) in (0i64..).zip(&info.variants) {
         connection.execute(
             "INSERT INTO variant VALUES (?1, ?2, ?3)",
@@ -203,6 +205,7 @@ pub(crate) fn read_one_trial(
     connection: &Connection,
     number: i64,
 ) -> rusqlite::Result<Option<Trial>> {
+    // By number of the row, so that a damaged page costs only its own trials.
     let query = format!("SELECT {TRIAL} FROM trial WHERE rowid = ?1");
     let mut one = connection.prepare_cached(&query)?;
     let Some(mut trial) = one.query_row([number], read_trial).optional()? else {
@@ -228,6 +231,7 @@ pub(crate) fn read_one_trial(
 }
 
 pub(crate) fn read_trials(connection: &Connection) -> rusqlite::Result<Vec<Trial>> {
+    // Read at once: a query for each trial would take much longer.
     let mut metrics = read_metrics(connection)?;
     let mut samples = read_samples(connection)?;
     let query = format!("SELECT {TRIAL} FROM trial ORDER BY block, position");
@@ -245,6 +249,7 @@ fn read_trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
     let word: String = row.get(4)?;
     let outcome = Outcome::parse(&word)
         .ok_or_else(|| broken(4, std::io::Error::other(format!("unknown outcome `{word}`"))))?;
+    // The two are written together, so the second is there if the first is.
     let window = match row.get::<_, Option<i64>>(9)? {
         Some(_) => Some((unsigned(row, 9)?, unsigned(row, 10)?)),
         None => None,

@@ -46,6 +46,7 @@ pub fn salvage(old: &Path, new: &Path) -> Result<Salvaged, StoreError> {
     let info = rows::read_info(&source)
         .map_err(|error| StoreError::PlanLost { path: old.to_owned(), what: error.to_string() })?;
     let (mut undamaged, mut lost) = read_trials(&source, &info);
+    // Older formats had one set of facts for the whole file.
     if format < FORMAT_WITH_TRIAL_FACTS {
         match rows::read_map(&source, "machine") {
             Ok(facts) => assign_file_facts(&mut undamaged, &info.variants, &facts),
@@ -79,6 +80,7 @@ pub fn salvage_trials(
 fn write(new: &Path, info: &ExperimentInfo, trials: &[Trial]) -> Result<(), StoreError> {
     let mut store = Store::create(new, info)?;
     let written = store.add(trials);
+    // Closed first, so that SQLite does not write to a file that is removed.
     if written.is_err() {
         drop(store);
         let _ = fs::remove_file(new);
@@ -112,6 +114,7 @@ fn open_copy(old: &Path, folder: &Path) -> Result<(Connection, i64), StoreError>
 /// The undamaged trials, and what is wrong with the others.
 fn read_trials(source: &Connection, info: &ExperimentInfo) -> (Vec<Trial>, Vec<String>) {
     let planned = (i64::from(info.max_blocks) + 1) * info.variants.len() as i64;
+    // The largest number may be on a damaged page; the plan then says how far to look.
     let last = source.query_row("SELECT max(rowid) FROM trial", [], |row| row.get(0));
     let last: Option<i64> = last.unwrap_or(Some(planned));
     let (mut undamaged, mut lost) = (Vec::new(), Vec::new());
@@ -133,9 +136,11 @@ fn read_trials(source: &Connection, info: &ExperimentInfo) -> (Vec<Trial>, Vec<S
 
 /// Why a trial that can be read must not be copied.
 fn defect(trial: &Trial, info: &ExperimentInfo, copied: &[Trial]) -> Option<&'static str> {
+    // A damaged tree of pages, or an edited export, can have one trial twice.
     if copied.iter().any(|other| other.id == trial.id) {
         return Some("it exists twice");
     }
+    // A valid trial has metrics, so an empty list is a loss and no result.
     let lost = trial.outcome == Outcome::Ok && trial.metrics.is_empty();
     misfit(trial, info).or(lost.then_some("its metrics are lost"))
 }
@@ -145,6 +150,7 @@ pub(crate) fn misfit(trial: &Trial, info: &ExperimentInfo) -> Option<&'static st
     if !info.variants.iter().any(|variant| variant.name == trial.variant) {
         return Some("the plan has no such variant");
     }
+    // The id is a hash of plan, seed, block and variant: a trial cannot be moved unnoticed.
     let id = trial_id(&info.plan_hash, info.seed, trial.block, &trial.variant);
     (trial.id != id).then_some("its id does not follow from the plan")
 }

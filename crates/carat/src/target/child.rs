@@ -30,6 +30,7 @@ impl ChildProcess {
     /// # Errors
     /// If `/proc` does not show it.
     pub(crate) fn of_pid(pid: u32) -> io::Result<Self> {
+        // A child's pid stays its own until it is waited for, so this is the child.
         let identity = ProcRoot::default().identify(pid).map_err(io::Error::other)?;
         Ok(Self { identity, ended: None })
     }
@@ -46,6 +47,7 @@ impl ChildProcess {
 
     /// Kills it and waits for its end.
     pub(crate) fn kill(&mut self) {
+        // Asked first: the pid of a child that was waited for can be another process's by now.
         if self.ended().is_none() {
             // SAFETY: the pid is that of a child that was not waited for.
             unsafe { libc::kill(self.raw_pid(), libc::SIGKILL) };
@@ -54,6 +56,7 @@ impl ChildProcess {
     }
 
     fn wait(&mut self, options: i32) -> Option<Ended> {
+        // Once it is collected the pid is free, and the call could collect another child.
         if self.ended.is_none() {
             let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
             // SAFETY: buffers of the right types.

@@ -17,6 +17,7 @@ const PREFIX: &str = "carat-";
 
 /// A random token for the environment of every process of a run.
 pub(crate) fn new_token() -> String {
+    // 64 random bits: no other user can guess the name, and no two runs share one.
     format!("{:016x}", rand::rng().random::<u64>())
 }
 
@@ -32,6 +33,7 @@ pub(crate) fn run_directory(temporary: &Path, token: &str) -> PathBuf {
 /// # Errors
 /// If it cannot be created, or if the name exists already, even as a link.
 pub(crate) fn make_run_directory(path: &Path) -> io::Result<TempDir> {
+    // No random part: the run has recorded the whole name before.
     let name = path.file_name().unwrap_or(OsStr::new(PREFIX));
     tempfile::Builder::new()
         .prefix(name)

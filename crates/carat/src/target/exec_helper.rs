@@ -60,16 +60,19 @@ pub(crate) fn exec_helper_main() -> ExitCode {
 }
 
 fn become_server() -> Result<(), String> {
+    // Reported, because carat knows only the pid of the process that made this one.
     writeln!(io::stdout(), "{}", std::process::id()).map_err(|_| "carat has ended")?;
     let mut lines = io::stdin().lock().lines();
     let spec = lines.next().and_then(Result::ok).ok_or("carat has ended")?;
     let spec: LaunchSpec = serde_json::from_str(&spec).map_err(|error| error.to_string())?;
+    // Before the wait, so that the process is in its own session when sampling starts.
     rustix::process::setsid().map_err(|error| format!("cannot start a session: {error}"))?;
     lines.next().and_then(Result::ok).ok_or("carat has ended")?;
     // A copy of standard output stays open until exec, to report a failure.
     let report = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)
         .map_err(|error| format!("cannot duplicate a pipe: {error}"))?;
     let mut report = File::from(report);
+    // As late as possible: what follows counts as the server's.
     let _ = writeln!(report, "{}", highest_memory().0);
     let error = exec(&spec).unwrap_or_else(|error| error);
     let _ = writeln!(report, "{error}");
@@ -89,6 +92,7 @@ fn highest_memory() -> Bytes {
 
 /// Replaces this process; returns only the reason why that failed.
 fn exec(spec: &LaunchSpec) -> Result<String, String> {
+    // Before the root changes, because the log lies outside of the new one.
     let log = OpenOptions::new()
         .append(true)
         .create(true)
@@ -120,6 +124,7 @@ fn exec(spec: &LaunchSpec) -> Result<String, String> {
         .stderr(stderr)
         .exec();
     Ok(match error.kind() {
+        // A missing working directory is reported as NotFound as well (chdir(2)).
         io::ErrorKind::NotFound if spec.dir.is_dir() => {
             format!("program `{program}` was not found; install it or give its path")
         }

@@ -64,13 +64,16 @@ pub(crate) fn inject(
 ) -> Result<Injection, InjectError> {
     let settings = request.settings;
     // A program whose version is unknown has every setting.
+    // Before anything is unpacked, because it can refuse the request.
     if let Some(version) = request.ruby.and_then(|ruby| read_ruby_version(ruby).ok().flatten()) {
         settings.check_ruby(version)?;
     }
+    // Every program inherits LD_PRELOAD until the runtime inside Ruby removes it.
     let scrubs_preload = request.scrub.has_settings() && settings.preloads();
     let lasting = settings.needs_runtime() || scrubs_preload;
     let libraries = if request.probe || lasting { Some(libraries()?) } else { None };
     let scrub = match request.scrub {
+        // Only the libraries inside Ruby can remove anything.
         _ if libraries.is_none() => Scrub::Nothing,
         Scrub::Nothing => Scrub::Nothing,
         Scrub::Settings if !lasting => Scrub::Nothing,
@@ -79,6 +82,7 @@ pub(crate) fn inject(
     };
     let applied = apply(request, libraries.as_ref(), scrub)?;
     let mut env = request.given.clone();
+    // Settings last: what they join with the user's variables is in them already.
     env.extend(applied.set.clone());
     let mut injection = Injection { env, applied, libraries };
     injection.load_libraries(request, scrub);
@@ -95,6 +99,7 @@ fn apply(
     let context = StartContext {
         runtime: libraries.map_or(Path::new(""), |libraries| &libraries.runtime),
         find_allocator: &|name| find_allocator(root, name),
+        // What the user gives the server comes before what carat inherited.
         inherited: &|name| request.given.get(name).cloned().or_else(|| (request.inherited)(name)),
         scrub,
         ruby: request.ruby.and_then(kind),
@@ -102,6 +107,7 @@ fn apply(
         stack_limit: getrlimit(Resource::Stack).current,
     };
     let mut applied = request.settings.environment(&context)?;
+    // Without a preload the loader's secure mode takes nothing away (ld.so(8)).
     if let Some(ruby) = request.ruby.filter(|_| !applied.preload.is_empty()) {
         if gains_rights(ruby) {
             return Err(InjectError::SecureExecution(ruby.to_owned()));
@@ -172,6 +178,7 @@ pub(crate) fn make_comparable(injections: &mut [&mut Injection]) {
 }
 
 fn size(env: &BTreeMap<String, String>) -> usize {
+    // `=` and the NUL at the end (execve(2)).
     env.iter().map(|(name, value)| name.len() + value.len() + 2).sum()
 }
 
@@ -192,6 +199,7 @@ fn kind(program: &Path) -> Option<ElfKind> {
 
 fn gains_rights(program: &Path) -> bool {
     let Ok(file) = std::fs::metadata(program) else { return false };
+    // The value has at most 24 bytes (`vfs_ns_cap_data`, linux/capability.h).
     let mut capabilities = [0u8; 64];
     file.mode() & 0o6000 != 0
         || rustix::fs::getxattr(program, "security.capability", &mut capabilities[..]).is_ok()

@@ -89,18 +89,23 @@ pub struct Installed {
 /// If they cannot be written, or other users could not load them.
 pub fn install(prefix: &Path) -> Result<Installed, InstallError> {
     check_prefix(prefix)?;
+    // Compared in full, so that a damaged installation is written again.
     if let Some(libraries) = installed_below(prefix) {
         return Ok(Installed { libraries, is_new: false });
     }
     let folder = prefix.join(FOLDER);
+    // Before anything is created: a refusal leaves nothing behind.
     check_rights(existing(&folder))?;
     make_folders(&folder)?;
     check_unchangeable(&folder)?;
     let directory = folder.join(content_hash());
+    // In the same folder, because a rename cannot cross file systems (rename(2)).
     let fresh = folder.join(format!(".new-{}", std::process::id()));
     let put = fill(&fresh).and_then(|()| put_in_place(&fresh, &directory));
+    // Where the rename has moved it, there is nothing to remove.
     let _ = fs::remove_dir_all(&fresh);
     put?;
+    // Again, because a folder of this name may have been there before.
     check_unchangeable(&directory)?;
     for (name, _) in files() {
         check_lasting(&directory.join(name)).map_err(InstallError::NotLasting)?;
@@ -121,9 +126,11 @@ pub fn remove(prefix: &Path) -> Result<Vec<PathBuf>, InstallError> {
     let mut removed = Vec::new();
     for version in entries.filter_map(Result::ok).map(|entry| entry.path()) {
         let name = version.file_name().unwrap_or_default().as_bytes();
+        // Only what has the form of a version's name: others may use the folder too.
         if name.len() != content_hash().len() || !name.iter().all(u8::is_ascii_hexdigit) {
             continue;
         }
+        // By name: files that somebody else put there stay, and keep the folder.
         for file in NAMES.map(|name| version.join(name)) {
             fs::remove_file(&file).or_else(ignore_missing).map_err(cannot_write(&file))?;
         }
@@ -141,6 +148,7 @@ pub fn find_installed(named: Option<&Path>) -> Option<Libraries> {
         return installed_below(prefix);
     }
     let program = std::env::current_exe().ok();
+    // A program elsewhere, as in `target/release`, has no prefix.
     let own = program.as_deref().and_then(Path::parent).filter(|folder| folder.ends_with("bin"));
     let own = own.and_then(Path::parent).map(Path::to_owned);
     own.into_iter().chain(PREFIXES.map(PathBuf::from)).find_map(|prefix| installed_below(&prefix))
@@ -165,11 +173,13 @@ pub fn prefix_of(libraries: &Libraries) -> Option<&Path> {
 /// # Errors
 /// If that does not hold; the path is the one that hinders.
 pub fn check_lasting(file: &Path) -> Result<(), LastingError> {
+    // Without links: file system and rights are those of the file that is loaded.
     let file = fs::canonicalize(file).map_err(|_| LastingError::Missing(file.to_owned()))?;
     if PASSING.iter().any(|folder| file.starts_with(folder)) || is_in_memory(&file) {
         return Err(LastingError::Passing(file));
     }
     for part in file.ancestors() {
+        // Others must pass through the folders and read the file.
         let needed = if part.is_dir() { 0o001 } else { 0o004 };
         if fs::metadata(part).is_ok_and(|found| found.mode() & needed == 0) {
             return Err(LastingError::Unreadable(part.to_owned()));
@@ -201,6 +211,7 @@ fn check_prefix(prefix: &Path) -> Result<(), InstallError> {
     if prefix.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
         return Err(InstallError::WhiteSpace(prefix.to_owned()));
     }
+    // Of folders that do not exist yet, the nearest one above decides.
     let there = prefix.ancestors().find(|part| part.is_dir()).unwrap_or(Path::new("/"));
     check_lasting(there).map_err(InstallError::NotLasting)?;
     let flags = statvfs(there).map(|found| found.f_flag);
@@ -242,6 +253,7 @@ fn fill(fresh: &Path) -> Result<(), InstallError> {
     make_folders(fresh)?;
     for (name, content) in files() {
         let file = fresh.join(name);
+        // On the disk before the folder gets its name, so that a crash leaves no empty library.
         write(fresh, &file, content)
             .and_then(|()| fs::set_permissions(&file, Permissions::from_mode(0o644)))
             .and_then(|()| fs::File::open(&file)?.sync_all())
@@ -255,6 +267,7 @@ fn put_in_place(fresh: &Path, directory: &Path) -> Result<(), InstallError> {
     if !directory.exists() && fs::rename(fresh, directory).is_ok() {
         return Ok(());
     }
+    // Another carat may have won the race; its files have the same content.
     make_folders(directory)?;
     fs::set_permissions(directory, Permissions::from_mode(0o755))
         .map_err(cannot_write(directory))?;

@@ -122,6 +122,7 @@ fn unpack_in_first(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
     for root in roots {
         match unpack(root) {
             Ok(libraries) => return Ok(libraries),
+            // The first folder is the one that the user expects.
             Err(error) => first = first.or(Some(error)),
         }
     }
@@ -135,6 +136,7 @@ fn unpack_in_first(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
 /// another user.
 pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
     let cache_root = &without_links_above(cache_root)?;
+    // Ruby splits RUBYOPT at white space and knows no quotes.
     if cache_root.as_os_str().as_bytes().iter().any(u8::is_ascii_whitespace) {
         return Err(LibraryError::WhiteSpace(cache_root.to_owned()));
     }
@@ -191,6 +193,7 @@ pub(super) fn content_hash() -> String {
     let mut hash = Sha256::new();
     for (name, content) in files() {
         hash.update(name);
+        // With its length, so that no byte can move from one file to the next unnoticed.
         hash.update(content.len().to_le_bytes());
         hash.update(content);
     }
@@ -222,6 +225,7 @@ pub(super) fn check_loadable(folder: &Path) -> Result<(), LibraryError> {
 
 /// Whether this is a regular file with exactly this content. Anything else is replaced.
 pub(super) fn holds(file: &Path, content: &[u8]) -> bool {
+    // The length first: a file that cannot be equal is not read, however large it is.
     let regular = fs::symlink_metadata(file)
         .is_ok_and(|found| found.is_file() && found.len() == content.len() as u64);
     let mut bytes = Vec::with_capacity(content.len());
@@ -232,9 +236,11 @@ pub(super) fn holds(file: &Path, content: &[u8]) -> bool {
 
 /// Writes a temporary file and renames it, so that another carat never loads a partial library.
 pub(super) fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result<()> {
+    // A clock besides the pid: carats in two containers that share a cache can have the same pid.
     let unique = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let temporary =
         directory.join(format!(".{}-{}-{}", std::process::id(), unique.tv_sec, unique.tv_nsec));
+    // `create_new` follows no link that another user could put there.
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)

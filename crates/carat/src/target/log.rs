@@ -29,6 +29,7 @@ pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(SHOWN)))?;
         let mut end = Vec::new();
+        // Limited again, because the server prints on meanwhile.
         file.take(SHOWN).read_to_end(&mut end)?;
         Ok(end)
     });
@@ -60,6 +61,7 @@ impl LogSearch {
 
     fn read(&mut self, text: &[u8]) -> io::Result<bool> {
         let file = File::open(&self.log)?;
+        // It is shorter than what was read of it, so it was cut or replaced.
         if file.metadata()?.len() < self.offset {
             (self.offset, self.before) = (0, Vec::new());
         }
@@ -71,6 +73,7 @@ impl LogSearch {
             if memchr::memmem::find(&self.before, text).is_some() {
                 return Ok(true);
             }
+            // The text can begin in one piece and end in the next.
             let unneeded = self.before.len().saturating_sub(text.len().saturating_sub(1));
             self.before.drain(..unneeded);
             if length == 0 {
@@ -121,6 +124,7 @@ impl Drop for LogLimit {
 
 fn watch(log: &Path, stopped: &Receiver<()>, was_cut: &AtomicBool) {
     let mut watched = WatchedLog { path: log.to_owned(), file: None, left_out: 0 };
+    // The sender is dropped when the watch shall end; nothing is ever sent.
     while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
         // A log whose size is unknown is left as it is.
         let _ = watched.cut_if_larger(LIMIT);
@@ -152,9 +156,11 @@ impl WatchedLog {
             return Ok(());
         }
         let end = found.len().saturating_sub(KEPT_END);
+        // PUNCH_HOLE requires KEEP_SIZE, and the size keeps its writer at the end (fallocate(2)).
         let hole = end.saturating_sub(KEPT_BEGINNING);
         let free = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(file, free, KEPT_BEGINNING, hole) {
+            // Set, not added: every hole begins at the same place and covers the ones before.
             Ok(()) => self.left_out = hole,
             // A file system without holes: whoever appends to the file begins anew.
             Err(_) => {
@@ -170,10 +176,12 @@ impl WatchedLog {
         let Some(mut file) = self.file.take().filter(|_| self.left_out > 0) else { return Ok(()) };
         let length = file.metadata()?.len();
         let from = KEPT_BEGINNING + self.left_out;
+        // The file was emptied, so it has no hole.
         if from > length {
             return Ok(());
         }
         let mut end = Vec::new();
+        // Of what was printed after the last hole, too, only the end is kept.
         file.seek(SeekFrom::Start(length.saturating_sub(KEPT_END).max(from)))?;
         Read::by_ref(&mut file).take(KEPT_END).read_to_end(&mut end)?;
         let left_out = length - KEPT_BEGINNING - end.len() as u64;

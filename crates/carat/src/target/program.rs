@@ -63,12 +63,14 @@ impl ProgramSearch<'_> {
     /// The program that the kernel starts for a file: its `#!` interpreter, or the file itself.
     pub(crate) fn interpreter(&self, file: &Path) -> Option<PathBuf> {
         let mut head = Vec::new();
+        // The kernel reads no more of a line (`BINPRM_BUF_SIZE`, linux/binfmts.h).
         File::open(file).ok()?.take(256).read_to_end(&mut head).ok()?;
         let Some(line) = head.strip_prefix(b"#!") else { return Some(file.to_owned()) };
         let line = String::from_utf8_lossy(line.split(|byte| *byte == b'\n').next()?).into_owned();
         let mut words = line.split_ascii_whitespace();
         let first = words.next()?;
         if first.ends_with("/env") {
+            // `env` has its options, such as -S, before the program.
             return self.find(words.find(|word| !word.starts_with('-'))?);
         }
         Some(self.below_root(Path::new(first)))
@@ -77,6 +79,7 @@ impl ProgramSearch<'_> {
     /// The file that a path below the root leads to: links are followed as a process with that root would.
     pub(crate) fn follow(&self, path: PathBuf) -> PathBuf {
         let mut path = path;
+        // Bounded as in the kernel, because links can form a circle.
         for _ in 0..MOST_LINKS {
             let Ok(target) = std::fs::read_link(&path) else { break };
             path = match target.is_absolute() {

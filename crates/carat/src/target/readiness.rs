@@ -22,6 +22,7 @@ pub(crate) fn check_ready(
         ReadyCheck::Http(path) => {
             let mut stream = connect(&address, timeout)?;
             http_status(&mut stream, path, timeout).and_then(|status| match status {
+                // A redirect is an answer too: the application works.
                 100..400 => Ok(()),
                 _ => Err(NotReady(format!("answers {path} with status {status}"))),
             })
@@ -48,6 +49,7 @@ fn http_status(stream: &mut TcpStream, path: &str, timeout: Duration) -> Result<
     stream.write_all(request.as_bytes()).map_err(|_| silent(path))?;
     let mut head = [0; 32];
     let mut filled = 0;
+    // `HTTP/1.1 200` has twelve bytes, which can come in pieces.
     while filled < 12 {
         match stream.read(&mut head[filled..]).map_err(|_| silent(path))? {
             0 => break,

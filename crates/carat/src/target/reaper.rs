@@ -41,6 +41,7 @@ impl Reaper {
     /// # Errors
     /// If carat cannot become a subreaper, cannot find its own binary or cannot start it.
     pub fn start(token: &str, directory: &Path) -> io::Result<Self> {
+        // Before anything is started, so that no orphan escapes.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let exe = std::env::current_exe()?;
         let list = OpenOptions::new().append(true).create(true).open(directory.join(LIST))?;
@@ -72,6 +73,7 @@ impl Reaper {
     pub(crate) fn register(&mut self, identities: impl IntoIterator<Item = Identity>) {
         for identity in identities {
             if self.registered.insert(identity) {
+                // Without the line, the reaper still finds the process by its token.
                 let _ = writeln!(self.list, "{} {}", identity.pid, identity.start_ticks);
             }
         }
@@ -80,6 +82,7 @@ impl Reaper {
 
 impl Drop for Reaper {
     fn drop(&mut self) {
+        // The pipe closes at the end of this block: the reaper reads to its end, and is waited for.
         if let Some(mut pipe) = self.pipe.take() {
             let _ = write!(pipe, "{CLEAN_EXIT}");
         }
@@ -90,6 +93,7 @@ impl Drop for Reaper {
 /// Runs the hidden `reaper` command: waits for carat's end, then cleans up.
 pub(crate) fn reaper_main(token: &str, directory: &Path) -> ExitCode {
     let mut received = String::new();
+    // A read that fails leaves the word out, so what is left is cleaned up.
     let _ = io::stdin().read_to_string(&mut received);
     if received.trim() != CLEAN_EXIT {
         clean_up(token, directory);

@@ -19,6 +19,7 @@ pub(crate) enum ReplaceError {
 /// Becomes the command; returns only if that fails.
 pub(crate) fn replace_process(command: &[String], injection: &Injection) -> ReplaceError {
     if let Some(root) = &injection.applied.root {
+        // chroot(2) leaves the working directory, which would be a way out of the new root.
         let changed = std::os::unix::fs::chroot(root).and_then(|()| std::env::set_current_dir("/"));
         if let Err(source) = changed {
             return ReplaceError::Root { root: root.clone(), source };
@@ -37,6 +38,7 @@ pub(crate) fn replace_process(command: &[String], injection: &Injection) -> Repl
 /// with the old limit, and the runtime inside it says so on stderr.
 pub(super) fn limit_main_stack(bytes: Option<u64>) {
     if let Some(bytes) = bytes {
+        // The hard limit stays: only root could raise it again (setrlimit(2)).
         let limit = Rlimit { current: Some(bytes), ..getrlimit(Resource::Stack) };
         let _ = setrlimit(Resource::Stack, limit);
     }

@@ -31,6 +31,7 @@ pub(crate) struct NewRoot {
 pub(crate) fn enter(root: &NewRoot) -> io::Result<()> {
     // SAFETY: this process has one thread, and no other process shares its file system state.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
+    // Where `/` is shared, mounts would appear on the machine too (mount_namespaces(7)).
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     let scratch = &root.scratch;
     mount("tmpfs", scratch, "tmpfs", MountFlags::NODEV, None)?;
@@ -43,6 +44,7 @@ pub(crate) fn enter(root: &NewRoot) -> io::Result<()> {
         work.display()
     );
     mount("overlay", &all, "overlay", MountFlags::empty(), Some(&*CString::new(layers)?))?;
+    // A system's directory has no devices of its own.
     for shared in root.shared.iter().map(PathBuf::as_path).chain([Path::new("/dev")]) {
         let inside = all.join(shared.strip_prefix("/").unwrap_or(shared));
         fs::create_dir_all(&inside)?;
@@ -50,8 +52,10 @@ pub(crate) fn enter(root: &NewRoot) -> io::Result<()> {
     }
     let proc = all.join("proc");
     fs::create_dir_all(&proc)?;
+    // Mounted anew, because the directory's own is empty.
     mount("proc", &proc, "proc", MountFlags::empty(), None)?;
     rustix::process::chroot(&all)?;
+    // chroot(2) leaves the working directory, which would be a way out of the new root.
     rustix::process::chdir("/")?;
     // The server's files must not depend on the umask that carat was started with.
     rustix::process::umask(Mode::from_raw_mode(0o022));

@@ -52,6 +52,7 @@ pub(crate) struct Server {
 impl PendingServer {
     /// Starts the exec helper of `exe` for `spec`, which then waits.
     pub(crate) fn start(exe: &Path, spec: &LaunchSpec) -> Result<Self, LaunchError> {
+        // Of its variables only the token, by which the tree is found from now on.
         let mut helper = Command::new(exe)
             .arg("exec-helper")
             .envs(spec.env.get_key_value(TOKEN))
@@ -63,6 +64,7 @@ impl PendingServer {
         let (mut go, report) = pipes.ok_or_else(|| io::Error::other("a pipe is missing"))?;
         let mut report = BufReader::new(report);
         let pid = read_number(&mut report);
+        // The helper has forked and ends at once; its own status must be collected too.
         let forked = pid.as_ref().is_ok_and(|pid| *pid != u64::from(helper.id()));
         if forked || pid.is_err() {
             helper.wait()?;
@@ -92,6 +94,7 @@ impl PendingServer {
         let (first, problem) = report.split_once('\n').unwrap_or_default();
         let before_exec = first.parse();
         self.server.before_exec = Bytes(before_exec.clone().unwrap_or_default());
+        // A helper that failed early reports no number: its first line is the problem.
         let problem = if before_exec.is_ok() { problem } else { report.as_str() }.trim();
         debug!(pid = self.server.identity().pid, problem, "exec");
         if problem.is_empty() {

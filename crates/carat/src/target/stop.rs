@@ -20,6 +20,7 @@ pub(crate) struct StopReport {
 /// called while waiting, to collect the leader's exit status.
 pub(crate) fn stop(tree: &mut Tree, grace: Duration, mut poll: impl FnMut()) -> StopReport {
     let mut terminated = HashSet::new();
+    // Once each: the loop looks again every ten milliseconds.
     let ended = wait_until_empty(tree, grace, &mut poll, |members| {
         for identity in roots(members).filter(|root| terminated.insert(*root)) {
             signal(identity, Signal::TERM);
@@ -71,6 +72,7 @@ fn wait_until_empty(
 fn collect_orphans(tree: &Tree) {
     for pid in tree.dead_orphans() {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        // An error means that it was collected meanwhile.
         let _ = waitpid(pid, WaitOptions::NOHANG);
     }
 }

@@ -15,9 +15,11 @@ const STICKY: u32 = 0o1000;
 /// The first of an existing folder and those above it that belongs to another user than root and `user`, or to which others
 /// may write; `None` if there is none. Links are followed, so the path should be used as [`Path::canonicalize`] gives it.
 pub(super) fn changeable_by_others(folder: &Path, user: u32) -> io::Result<Option<PathBuf>> {
+    // Without links: of a link, the folders above its target count.
     let real = folder.canonicalize()?;
     for part in real.ancestors() {
         let found = part.metadata()?;
+        // An owner can give everybody write access at any time.
         let of_others = ![0, user].contains(&found.uid());
         if of_others || found.mode() & OTHERS != 0 && found.mode() & STICKY == 0 {
             return Ok(Some(part.to_owned()));
