@@ -63,6 +63,7 @@ fn prepare() -> Result<(), String> {
     let libraries = match env::var_os(BUILT_BEFORE) {
         Some(folder) => built_before(Path::new(&folder), &output)?,
         None => {
+            // Cargo runs the script again only for what it names.
             for watched in WATCHED {
                 println!("cargo:rerun-if-changed={}", workspace.join(watched).display());
             }

@@ -27,6 +27,7 @@ struct ElfSection {
 
 /// Relaxes the requirements of a 64-bit little-endian library in place; `None` if it is not one.
 pub(crate) fn relax_versions(file: &mut [u8]) -> Option<()> {
+    // 64 bits, little-endian (elf(5), `EI_CLASS` and `EI_DATA`).
     if file.get(..6)? != b"\x7fELF\x02\x01" {
         return None;
     }
@@ -41,11 +42,13 @@ pub(crate) fn relax_versions(file: &mut [u8]) -> Option<()> {
     };
     let names = sections.get(needs.link)?.offset;
     let newer = relax_needs(file, needs, names)?;
+    // A symbol of `.dynsym` has 24 bytes and its version two (elf(5), `Elf64_Sym`).
     for n in 0..symbols.size / 24 {
         let version = versions.offset + n * 2;
         if newer.contains(&u16_at(file, version)?) {
             file.get_mut(version..version + 2)?.copy_from_slice(&ANY_VERSION.to_le_bytes());
             let info = file.get_mut(symbols.offset + n * 24 + 4)?;
+            // The lower half of `st_info` is the type, which stays.
             *info = *info & 0xf | WEAK_SYMBOL;
         }
     }
@@ -57,6 +60,7 @@ fn relax_needs(file: &mut [u8], needs: &ElfSection, names: usize) -> Option<Vec<
     let mut newer = Vec::new();
     let mut need = needs.offset;
     loop {
+        // Offsets of `Elf64_Verneed` and `Elf64_Vernaux` (elf.h).
         let mut version = need + u32_at(file, need + 8)? as usize;
         for _ in 0..u16_at(file, need + 2)? {
             let name = text_at(file, names + u32_at(file, version + 8)? as usize)?;
@@ -80,6 +84,7 @@ fn find_section(sections: &[ElfSection], kind: u32) -> Option<&ElfSection> {
 
 fn sections(file: &[u8]) -> Option<Vec<ElfSection>> {
     let table = u64_at(file, 0x28)?;
+    // `e_shoff`, `e_shentsize` and `e_shnum` of `Elf64_Ehdr` (elf(5)).
     let (size, count) = (u16_at(file, 0x3a)? as usize, u16_at(file, 0x3c)? as usize);
     (0..count).map(|n| section(file, table + n * size)).collect()
 }

@@ -35,6 +35,7 @@ fn with_settings(text: &str, settings: &[(String, String)]) -> Option<String> {
         if !found && matches!(line.trim(), "[server]" | "[run]") {
             found = true;
             for (name, value) in settings {
+                // As a TOML string, so that quotes in a value cannot end it.
                 let value = toml::Value::String(value.clone());
                 let _ = writeln!(out, "settings.{name} = {value}");
             }

@@ -30,10 +30,12 @@ impl Experiment {
 
     fn measured_form(&self) -> Value {
         let mut form = self.canonical();
+        // What may change between two runs of the same measurement is taken out.
         form["trials"] = Value::Null;
         form["about"] = Value::Null;
         for options in ["/load/measured/options", "/load/warmup/options"] {
             if let Some(options) = form.pointer_mut(options).and_then(Value::as_object_mut) {
+                // How many errors are allowed changes which trials count, not what they measure.
                 options.remove("errors");
             }
         }
@@ -170,6 +172,7 @@ fn load(load: &TrialLoad) -> Value {
         TrialLoad::Generated(template) => template,
         TrialLoad::Command(spec) => return json!({ "command": command(spec) }),
     };
+    // The port differs from trial to trial and is no part of the plan.
     let address = "127.0.0.1:1";
     json!({
         "warmup": template.warmup(address),

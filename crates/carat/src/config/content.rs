@@ -10,6 +10,7 @@ const DIGEST: &str = ": SHA-256 ";
 
 /// The content that the text of a plan names: the key of its file, such as `load.http.data`, and its SHA-256.
 pub fn planned_content(plan: &str) -> Option<(&str, &str)> {
+    // The last one, because it is appended at the end of the text.
     plan.lines().filter_map(comment).next_back()
 }
 
@@ -21,6 +22,7 @@ pub fn changed_content<'a>(plan: &'a str, other: &str) -> Option<&'a str> {
 
 /// The text of a plan that names the content of the file of a key.
 pub(super) fn with_content(plan: &str, key: &str, sha256: &str) -> String {
+    // A comment must begin a line of its own.
     let end = if plan.is_empty() || plan.ends_with('\n') { "" } else { "\n" };
     format!("{plan}{end}{COMMENT}{key}{DIGEST}{sha256}\n")
 }
@@ -33,6 +35,7 @@ pub(super) fn without_content(plan: &str) -> String {
 /// Key and digest of a line that is such a comment.
 fn comment(line: &str) -> Option<(&str, &str)> {
     let (key, sha256) = line.strip_prefix(COMMENT)?.split_once(DIGEST)?;
+    // A user can write a comment that begins the same, so the digest is checked.
     let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_digest.then_some((key, sha256))
 }

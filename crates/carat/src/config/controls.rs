@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 /// Whether every control is another variant, named once, and no chain of controls leads back to its start.
 pub(super) fn check(variants: &[VariantTable]) -> Result<(), String> {
+    // The baseline is compared with nothing.
     let first = variants.first().filter(|first| !first.control.0.is_empty());
     if let Some(VariantTable { name, .. }) = first {
         return Err(format!(
@@ -17,6 +18,7 @@ pub(super) fn check(variants: &[VariantTable]) -> Result<(), String> {
     }
     for variant in variants {
         let mut chain = vec![variant.name.as_str()];
+        // A new set for each start: what was followed from another start is no circle of this one.
         if leads_back(&mut chain, &mut BTreeSet::new(), variants) {
             return Err(format!("the controls form a circle: `{}`", chain.join("` → `")));
         }
@@ -56,6 +58,7 @@ fn leads_back<'a>(
     };
     for control in &variant.control.0 {
         chain.push(control);
+        // Each name is followed once, because many paths can lead to one.
         if chain[0] == control || (seen.insert(control) && leads_back(chain, seen, variants)) {
             return true;
         }

@@ -55,6 +55,7 @@ pub(super) fn explain_toml(error: &toml::de::Error) -> String {
     let message = error.message();
     let Some(rest) = message.strip_prefix("unknown field `") else { return text.to_owned() };
     let Some((unknown, expected)) = rest.split_once('`') else { return text.to_owned() };
+    // `toml` lists the known keys in backticks, so every second part is one.
     match nearest(unknown, expected.split('`').skip(1).step_by(2)) {
         Some(known) => format!("{text}\nhint: did you mean `{known}`?"),
         None => text.to_owned(),

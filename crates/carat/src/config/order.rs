@@ -25,6 +25,7 @@ pub struct BlockPosition {
 pub fn block_order(seed: u64, block: u32, variants: usize) -> Vec<BlockPosition> {
     let mut order: Vec<usize> = (0..variants).collect();
     let mut random = ChaCha12Rng::seed_from_u64(seed);
+    // A stream for each block: its order does not depend on how many ran before.
     random.set_stream(u64::from(block));
     order.shuffle(&mut random);
     (0u32..)
@@ -46,6 +47,7 @@ pub fn block_objects(seed: u64, block: u32) -> u32 {
 /// Identifies a trial across files and machines: a hash of plan, seed, block and variant, in hex.
 pub fn trial_id(plan_hash: &str, seed: u64, block: u32, variant: &str) -> String {
     let digest = Sha256::digest(format!("{plan_hash}\n{seed}\n{block}\n{variant}"));
+    // 64 bits are enough to tell trials apart, and short enough to print.
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 

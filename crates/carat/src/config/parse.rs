@@ -45,10 +45,12 @@ impl Experiment {
         settings: &[(String, String)],
         folder: Option<&Path>,
     ) -> Result<Self, ExperimentFileError> {
+        // A text that was copied from a report can name a content that is no longer true.
         let text = without_content(&text_with(path, settings)?);
         let folder = folder.unwrap_or_else(|| folder_of(path));
         let experiment = Self::parse(&text, path, folder)?;
         match experiment.load_content(path)? {
+            // Parsed again with the digest, so that the content is part of the plan and its hash.
             Some((key, sha256)) => Self::parse(&with_content(&text, key, &sha256), path, folder),
             None => Ok(experiment),
         }
@@ -78,6 +80,7 @@ impl Experiment {
     /// Where the text is not a valid experiment.
     pub fn parse(text: &str, path: &Path, folder: &Path) -> Result<Self, ExperimentFileError> {
         let table: ExperimentTable = toml::from_str(text).map_err(|error| {
+            // An experiment and a search have files alike, so the wrong command is named first.
             let tables: toml::Table = toml::from_str(text).unwrap_or_default();
             let message = other_command(&tables, "compare", path);
             let message = message.unwrap_or_else(|| explain_toml(&error));
@@ -96,6 +99,7 @@ pub(super) fn folder_of(path: &Path) -> &Path {
 fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experiment, String> {
     check_name(&table.name)?;
     let (server, mut task, common) = task(table.server, table.load, table.run)?;
+    // Only if it is the content of the file that the load names now.
     if let TrialTask::Serve { load: TrialLoad::Generated(load), .. } = &mut task
         && let Some((key, sha256)) = planned_content(text)
         && load.file().is_some_and(|(own, _)| own == key)
@@ -112,6 +116,7 @@ fn validate(table: ExperimentTable, text: &str, folder: &Path) -> Result<Experim
     let variants = variants(table.variants, &common)?;
     let measure = measure(table.measure, &task)?;
     let trials = trials(&table.trials)?;
+    // The error is shared among attempts at one candidate, so there must be one.
     if trials.attempts.is_some() && variants.len() != 2 {
         return Err(
             "trials.attempts needs two variants: the baseline and the one to confirm".into()
@@ -183,12 +188,14 @@ fn variant(table: VariantTable, common: &toml::Table) -> Result<VariantSpec, Str
         ));
     }
     chosen.extend(profile.map(|profile| ("profile".to_owned(), profile.into())));
+    // The variant's own settings come last and win.
     chosen.extend(settings);
     let command = command
         .map(|words| {
             CommandLine::new(words).ok_or_else(|| format!("variant `{name}` has an empty command"))
         })
         .transpose()?;
+    // Its value depends on the machine, so it is parsed there and hashed as written.
     let root = take_root_with_placeholder(&mut chosen);
     let settings =
         Settings::parse(&chosen).map_err(|error| format!("variant `{name}`: {error}"))?;
@@ -248,6 +255,7 @@ fn at_requests(mut listed: Vec<u64>, planned: Option<u64>) -> Result<Vec<u64>, S
         return Err("measure.at_requests must list numbers above 0".into());
     }
     match planned.zip(listed.last()) {
+        // At the last request the load ends, and that moment is measured anyway.
         Some((planned, most)) if *most >= planned => Err(format!(
             "measure.at_requests lists {most}, and the load has {planned} requests or jobs; list smaller numbers: memory after the load is always read"
         )),
@@ -298,6 +306,7 @@ fn metric_measured(name: &str, task: &TrialTask) -> Result<&'static Metric, Stri
         _ => {}
     }
     let needed = metric.least;
+    // Percentiles of too few requests would be a single slow one.
     match task.requests().filter(|&requests| requests < needed) {
         Some(requests) => Err(format!(
             "{name} needs {needed} requests per trial, and the load has {requests}; raise `requests` or `jobs`, or use latency.p95"

@@ -51,6 +51,7 @@ fn trial_load(mut table: LoadTable) -> Result<TrialLoad, String> {
         let template = table.validate().map_err(|error| error.to_string())?;
         return Ok(TrialLoad::Generated(Box::new(template)));
     };
+    // A load of the generator beside a command would be a second load.
     if table != LoadTable::default() {
         return Err(LoadOptionError::Kind.to_string());
     }

@@ -25,6 +25,7 @@ pub fn fill_address(text: &str, known: &Placeholders) -> Result<String, String> 
         if let TextPart::Placeholder(name) = part
             && name.starts_with("env.")
         {
+            // Filled in by its own name, so that it stays as it is.
             known.insert(name.to_owned(), format!("{{{name}}}"));
         }
     }

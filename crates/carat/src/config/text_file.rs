@@ -13,6 +13,7 @@ const TEXT_MAX: u64 = 8 << 20;
 /// If the file cannot be read, or is longer than any that is written by hand.
 pub fn read_text_file(path: &Path) -> io::Result<String> {
     let mut text = String::new();
+    // One byte more, by which a file that is too long is told from one that just fits.
     let read = File::open(path)?.take(TEXT_MAX + 1).read_to_string(&mut text)?;
     match read as u64 > TEXT_MAX {
         false => Ok(text),

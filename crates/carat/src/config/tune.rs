@@ -184,6 +184,7 @@ impl TuneSpec {
         if let Some(message) = other_command(&workload, "tune", path) {
             return Err(invalid(message));
         }
+        // The tables of the search are taken out; what is left is an experiment's.
         let mut own = toml::Table::new();
         for key in ["goal", "search", "knob", "budget"] {
             own.extend(workload.remove(key).map(|value| (key.to_owned(), value)));
@@ -214,6 +215,7 @@ impl TuneSpec {
 
     /// The key of the load's file, if its content is another than in `text`, the text of another moment, and nothing else is.
     pub fn changed_load(&self, text: &str) -> Option<&str> {
+        // If more than the load's file was changed, the change is another one.
         let is_same = without_content(&self.text) == without_content(text);
         changed_content(&self.text, text).filter(|_| is_same)
     }
@@ -243,6 +245,7 @@ impl TuneSpec {
             return Err("goal.margin must be between 0% and 100%".into());
         }
         check_most(&budget)?;
+        // Fewer blocks than this could confirm nothing, whatever they show.
         let least_blocks = Confirmation::fewest_blocks(budget.attempts);
         if budget.search < LEAST_TRIALS || budget.confirm < least_blocks || budget.attempts == 0 {
             return Err(format!(

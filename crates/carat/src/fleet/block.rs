@@ -52,12 +52,15 @@ pub fn run_block(
     events: &mut dyn EventHandler,
 ) -> Result<BlockEnd, FleetError> {
     let (folder, BlockPlace { block, attempt }) = (run.folder, run.place);
+    // Before anything is prepared, because engines can begin blocks after the verdict.
     if let Some(reason) = folder.stopped() {
         return Ok(BlockEnd::Stopped(reason));
     }
+    // Not again: a job that was submitted twice would add an attempt for nothing.
     if folder.has_part(block)? {
         return Ok(BlockEnd::Known);
     }
+    // Another carat measures differently, and its trials would not be comparable.
     if binary_hash()? != folder.plan.binary {
         return Err(FleetError::OtherBinary(folder.path().to_owned()));
     }
@@ -66,10 +69,12 @@ pub fn run_block(
     // Engines count attempts of one job; the marks also count those of a job that was submitted again.
     let number = folder.begin_attempt(block, &token)?.max(attempt);
     let part = folder.part((block, number, &token));
+    // A block without trials gives the block up; nothing is prepared for it.
     let trials = if number > MOST_ATTEMPTS {
         Vec::new()
     } else {
         run.trials(run.prepare()?, events).inspect_err(|error| {
+            // An interruption says nothing about machine or block.
             if matches!(error, FleetError::Run(RunError::Interrupted)) {
                 folder.withdraw_attempt(block, &token);
             }
@@ -100,6 +105,7 @@ impl BlockRun<'_> {
             fake: self.fake.clone(),
         };
         let prepared = PreparedExperiment::new(request, &self.variable)?;
+        // The copy of the experiment can have been changed since the fleet was planned.
         if prepared.info.plan_hash != plan.plan_hash {
             return Err(FleetError::OtherPlan(self.folder.experiment()));
         }
@@ -120,6 +126,7 @@ impl BlockRun<'_> {
             bench.warm_up(events)?;
         }
         let mut trials = bench.block(self.place.block, events)?;
+        // Only after a block that has ended: that has warmed the machine up.
         mark.renew();
         let machine_type = self.folder.plan.fleet().type_of(self.place.block).map(str::to_owned);
         for trial in &mut trials {
@@ -144,6 +151,7 @@ struct WarmMark(PathBuf);
 
 impl WarmMark {
     fn new(folder: &FleetFolder, host: &str) -> Self {
+        // A host's name becomes a part of a file's name.
         let host = host.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         Self(folder.path().join(format!(".warm-{host}")))
     }

@@ -55,11 +55,13 @@ pub fn create(
     let info = &prepared.info;
     let plan = FleetPlan {
         schema: SCHEMA.to_owned(),
+        // Short, because it is part of names of jobs, which Kubernetes limits.
         id: new_token()[..8].to_owned(),
         name: info.name.clone(),
         plan_hash: info.plan_hash.clone(),
         seed: info.seed,
         max_blocks: info.max_blocks,
+        // Every machine sees the folder under this path, whatever its working directory.
         folder: std::path::absolute(experiment_folder)
             .map_err(FleetError::io(experiment_folder))?,
         binary: binary_hash()?,
@@ -95,6 +97,7 @@ fn check_types(types: &[MachineType], request: &PlanRequest) -> Result<(), Fleet
         }
         let folder = request.folder.to_string_lossy();
         if one.engine == EngineKind::Slurm
+            // In the name of an output `%` begins a pattern (sbatch(1)).
             && folder.contains(|c: char| c.is_whitespace() || c == '%')
         {
             return Err(FleetError::Request(format!(
@@ -136,6 +139,7 @@ fn write(folder: &Path, files: &[(&str, &str)]) -> Result<(), FleetError> {
 /// The type of every block: rounds that have every type once, in random order. Every type has as many blocks to spare as may
 /// be given up at all.
 fn type_order(seed: u64, types: &[MachineType], max_blocks: u32) -> Vec<String> {
+    // Whole rounds, so that every type has the same number of blocks.
     let rounds = max_blocks.div_ceil(types.len() as u32) + spare(max_blocks);
     (0..rounds)
         .flat_map(|round| block_order(seed ^ TYPE_ORDER, round, types.len()))

@@ -16,6 +16,7 @@ pub fn submit(folder: &FleetFolder) -> Result<Vec<String>, FleetError> {
         let file = folder.path().join(name).display().to_string();
         let mut blocks = Vec::new();
         for block in folder.plan.fleet().blocks_of(&machine_type.name) {
+            // Submitting again must add no attempt where there is a result.
             if !folder.has_part(block)? {
                 blocks.push(block);
             }
@@ -63,6 +64,7 @@ fn stop_pending(
     let job = folder.plan.job_name(&machine_type.name);
     match machine_type.engine {
         EngineKind::Slurm => {
+            // Only what waits: a block that runs is finished and counts.
             Some(execute("scancel", &["--state=PENDING", &format!("--name={job}")]))
         }
         EngineKind::K8s => {

@@ -46,6 +46,7 @@ impl FleetFolder {
     /// # Errors
     /// Where the folder cannot be read.
     pub fn parts(&self) -> Result<Vec<PathBuf>, FleetError> {
+        // Hidden names are of files that are being written.
         self.names(PARTS, |name| !name.starts_with('.') && name.ends_with(".carat"))
     }
 
@@ -56,6 +57,7 @@ impl FleetFolder {
     pub fn lock(&self) -> Result<File, FleetError> {
         let path = self.path.join(PLAN);
         let file = File::open(&path).map_err(FleetError::io(&path))?;
+        // The plan always exists and is never replaced, so it serves as the lock.
         file.lock().map_err(FleetError::io(&path))?;
         Ok(file)
     }

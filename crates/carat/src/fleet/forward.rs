@@ -28,6 +28,7 @@ impl BlocksBroughtForward {
             if machine_type.engine == EngineKind::Slurm {
                 let last = last_begun(folder, &machine_type.name)?;
                 let pending = pending(&folder.plan.job_name(&machine_type.name));
+                // A block behind the last that has begun was put back; others wait for their turn.
                 behind.extend(pending.into_iter().filter(|task| Some(task.block) < last));
             }
         }
@@ -40,6 +41,7 @@ impl BlocksBroughtForward {
                 refused.push(format!("block {block} runs again after all others: {error}"));
             }
         }
+        // Only those that still wait, so that one that is put back again is asked for again.
         self.asked = behind.into_iter().collect();
         Ok(refused)
     }

@@ -58,6 +58,7 @@ impl FleetLook {
     /// Where a part is damaged, foreign or contradicts another.
     pub fn at(folder: &FleetFolder) -> Result<Self, FleetError> {
         let mut paths = folder.parts()?;
+        // The results file too, because only it knows what earlier looks have counted.
         paths.extend(Some(folder.results()).filter(|path| path.exists()));
         if paths.is_empty() {
             let types = types(folder, &SettledBlocks::new())?;
@@ -72,6 +73,7 @@ impl FleetLook {
             return Err(FleetError::Foreign(paths[0].clone(), folder.path().to_owned()));
         }
         let counted = merged.counted().into_iter();
+        // Of all attempts only those that count, chosen without a look at their values.
         let settled: SettledBlocks =
             counted.map(|(block, attempt)| (block, attempt.trials.clone())).collect();
         let types = types(folder, &settled)?;
@@ -81,6 +83,7 @@ impl FleetLook {
         let end = match end {
             ReplayEnd::Decided => LookEnd::Decided,
             ReplayEnd::Failed(error) => LookEnd::Failed(error),
+            // A verdict and a failure are final, however many blocks were given up.
             _ if void > most => LookEnd::Unfit { void, most },
             ReplayEnd::UsedUp => LookEnd::UsedUp,
             ReplayEnd::Waiting => LookEnd::Waiting,
@@ -94,6 +97,7 @@ impl FleetLook {
     /// Where it cannot be written; the old one is unchanged then.
     pub fn keep(&mut self, folder: &FleetFolder) -> Result<(), FleetError> {
         if let Some(merged) = &mut self.merged {
+            // Marked before it is written: what was shown once must count for ever.
             merged.mark_looked(&self.counted);
             merged.replace(&folder.results())?;
         }

@@ -58,6 +58,7 @@ impl MachineType {
                 "`{name}` is no name of a machine type: use at most {LONGEST} small letters, digits and inner hyphens"
             ));
         }
+        // It becomes a line of a job's file.
         if selector.chars().any(char::is_control) {
             return Err(format!("`{name}`: its options must be one line"));
         }

@@ -41,6 +41,7 @@ impl BlockPlace {
     ) -> Result<Self, FleetError> {
         let number = |name: &str| variable(name)?.parse::<u32>().ok();
         let place = PLACES.iter().find_map(|name| number(name));
+        // What the user asked for comes before what an engine says.
         let block = match (asked.block.or_else(|| number(SLURM_INDEX)), place) {
             (Some(block), _) => block,
             (None, Some(place)) => block_at(plan, asked.machine_type.as_deref(), place)?,

@@ -70,6 +70,7 @@ impl AppFolder {
         for name in ["config/routes.rb", "config.ru", "app.rb", "server.rb", "main.rb"] {
             routes.extend(text_in(folder, name)?);
         }
+        // The folder's own name, also where `.` was given.
         let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let found = Self {
             name: real.file_name().map_or("app".into(), |name| plain_name(&name.to_string_lossy())),
@@ -88,6 +89,7 @@ impl AppFolder {
         };
         let is_app = found.rackup || found.rails || found.has_gemfile || procfile.is_some();
         match (is_app, found.serves()) {
+            // Only jobs: a web server that is not there cannot be measured.
             (false, _) => Err(AppFolderError::NoApp(folder.to_owned())),
             (true, false) if found.jobs => Err(AppFolderError::OnlyJobs(folder.to_owned())),
             _ => Ok(found),
@@ -110,6 +112,7 @@ impl AppFolder {
     /// The command, and what made carat choose it.
     fn command(&self) -> (Vec<String>, String) {
         let puma_is_there = self.puma.is_some() || self.gem("puma").is_some();
+        // The Procfile first: it is what starts the app in production.
         if let Some(web) = &self.web {
             return (procfile_words(web), "the command is that of `web` in the Procfile".into());
         }
@@ -138,10 +141,12 @@ impl AppFolder {
     }
 
     fn environment(&self) -> Vec<(String, String)> {
+        // A server that is told its port by a variable must not take its usual one.
         let mut variables = vec![("PORT", "{port}")];
         match self.rails {
             true => variables.extend([
                 ("RAILS_ENV", "production"),
+                // Rails does not boot in production without one, and this one protects nothing.
                 ("SECRET_KEY_BASE", "only-for-measuring-with-carat-0123456789abcdef"),
             ]),
             false => variables.push(("RACK_ENV", "production")),
@@ -152,6 +157,7 @@ impl AppFolder {
     /// A path that answers, if the files name one.
     fn path(&self) -> Option<String> {
         let mut lines = self.routes.iter().flat_map(|text| text.lines()).map(str::trim);
+        // A root route is certain to be a page; others can need a parameter or a login.
         if lines.clone().any(|line| line.starts_with("root ") || line.starts_with("root(")) {
             return Some("/".into());
         }
@@ -161,6 +167,7 @@ impl AppFolder {
     /// Whether the files say that workers are forked, with the app loaded before.
     fn forks_preloaded(&self) -> bool {
         let Some((_, text)) = &self.puma else { return self.unicorn.is_some() };
+        // With `workers 0` Puma forks none.
         let begins = |word| text.lines().any(|line| line.trim().starts_with(word));
         begins("workers") && begins("preload_app!") && !begins("workers 0")
     }
@@ -203,6 +210,7 @@ impl AppFolder {
                 "where its {service} is (gem {gem}): it must run, or be a table [services.NAME]"
             );
             let is_known =
+                // Two gems can need one service.
                 open.iter().any(|known: &String| known.contains(&format!("its {service} is")));
             if !is_known {
                 open.push(text);
@@ -263,9 +271,11 @@ fn text_in(folder: &Path, name: &str) -> Result<Option<String>, AppFolderError> 
 
 fn text_of(path: &Path) -> Result<Option<String>, String> {
     let length = match fs::metadata(path) {
+        // A file stands where a folder was expected, so what is asked for is not there.
         Ok(file) if file.is_file() => file.len(),
         Ok(_) => return Err("it is no file".into()),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        // The length first: what is no text of a person is not read.
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
@@ -282,6 +292,7 @@ fn plain_name(name: &str) -> String {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' })
         .collect();
+    // A name must begin with a letter or digit, as the experiment file demands.
     let plain = plain.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned();
     if plain.is_empty() { "app".to_owned() } else { plain }
 }
@@ -308,6 +319,7 @@ fn procfile_words(line: &str) -> Vec<String> {
         line.contains(SHELL) || line.contains(['$', '"', '\'']) || has_variable_first(&line);
     match needs_shell {
         // Single braces stay: carat fills in what it knows, and refuses what it does not.
+        // `exec`, so that the signals of carat reach the server and not the shell.
         true => ["sh", "-c", &format!("exec {line}")].map(str::to_owned).to_vec(),
         false => line.split_whitespace().map(str::to_owned).collect(),
     }
@@ -343,6 +355,7 @@ fn route_in(line: &str) -> Option<String> {
     let rest = line.strip_prefix("get ").or_else(|| line.strip_prefix("get("))?.trim_start();
     let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let path = rest[1..].split(quote).next()?;
+    // A path with a parameter would be asked for literally.
     let is_fixed = path.chars().all(|c| c.is_ascii_alphanumeric() || "/-_.".contains(c));
     is_fixed.then(|| format!("/{}", path.trim_start_matches('/')))
 }

@@ -63,6 +63,7 @@ pub fn read_explained(path: &Path) -> Result<ExplainedTree, CensusFileError> {
     let text = read_bounded(path)
         .map_err(|source| CensusFileError::Unreadable { path: path.to_owned(), source })?;
     let foreign = || CensusFileError::Foreign(path.to_owned());
+    // First the schema alone: readings of another version need not parse.
     let outline: ExplainedSchema = serde_json::from_str(&text).map_err(|_| foreign())?;
     let Some(outline) = outline.census else {
         let reason = "`--no-look` was given, or the target was no process".to_owned();
@@ -79,6 +80,7 @@ pub fn read_explained(path: &Path) -> Result<ExplainedTree, CensusFileError> {
         let reason = reason.unwrap_or_else(|| "none of the processes is a Ruby".to_owned());
         return Err(CensusFileError::NoReading(path.to_owned(), reason));
     }
+    // As for the screen: what a file quotes is as untrusted as a process.
     let rubies = prepare_outside(&reading, Audience::Own).processes;
     // That of another version of carat is left out, and the rest is compared.
     let ledger: Ledger = serde_json::from_value(file.ledger).unwrap_or_default();

@@ -74,6 +74,7 @@ pub fn process_ledger(
     let members = if alone {
         vec![leader]
     } else {
+        // No token, because somebody else started the process.
         let mut tree = Tree::new(root.clone(), leader, "");
         tree.members().iter().map(|stat| stat.identity()).collect()
     };
@@ -82,6 +83,7 @@ pub fn process_ledger(
     let mut ledger = ledger(root, &members, &figures);
     // Carat itself is charged to the same group in a container.
     let own = members.iter().map(|member| member.pid).chain([std::process::id()]).collect();
+    // The first group that can be seen stands for the tree.
     ledger.group =
         members.iter().find_map(|member| group_use(root, member.pid, &own)).map(Box::new);
     if let (Some(reading), Some(look), true) = (&mut reading, &request.look, request.unshared) {
@@ -91,9 +93,11 @@ pub fn process_ledger(
     }
     let nothing = ledger.processes.is_empty() && ledger.from_status.is_empty();
     match ledger.unread.first() {
+        // The first refusal is usually that of the leader, which the user named.
         Some(reason) if nothing => Err(ExplainError::Unread(reason.clone())),
         _ if nothing => Err(ExplainError::Ended(pid)),
         _ => {
+            // The process chose its title and its variables, so they are cleaned and masked.
             let (_, ledger) = prepare_ledger("", &ledger, Audience::Own);
             let reading = reading.map(|reading| prepare_outside(&reading, Audience::Own));
             Ok((ledger, reading))
@@ -104,6 +108,7 @@ pub fn process_ledger(
 /// The size of a recorded tree at the first moment of which it is known; `None` for other files.
 pub fn earlier_size(file: &CaratFile) -> Option<Earlier> {
     let CaratFile::Recording(recording) = file else { return None };
+    // A partial sample lacks a process.
     let known = |sample: &&Sample| sample.pss.is_some() && !sample.partial;
     let first = recording.samples.iter().find(known)?;
     let last = recording.samples.iter().rfind(known)?;

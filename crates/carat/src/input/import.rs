@@ -75,6 +75,7 @@ pub fn load(path: &Path) -> Result<CaratFile, CaratFileError> {
     // First as a recording, because that reads one line to decide.
     match recording::read(path) {
         Ok(mut recording) => {
+            // A recording whose carat was killed has no conclusions.
             if recording.end.is_none() {
                 recording.growth = of_recording(&recording);
             }
@@ -90,6 +91,7 @@ pub fn load(path: &Path) -> Result<CaratFile, CaratFileError> {
 /// # Errors
 /// As [`load`], and if the file is a recording.
 pub fn load_results(path: &Path) -> Result<Results, CaratFileError> {
+    // Of a recording there is no verdict.
     match load(path)? {
         CaratFile::Stored(results) | CaratFile::Exported(results) => Ok(*results),
         CaratFile::Recording(_) => Err(CaratFileError::NotResults(path.to_owned())),
@@ -143,6 +145,7 @@ fn with_conclusions(mut results: Results) -> Results {
 /// Whether a file can be exported results or a recording, and no results file.
 pub fn is_json(path: &Path) -> bool {
     let mut start = [0];
+    // One byte is enough, so that a large file is not read to find out what it is.
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *b"{"
 }
@@ -154,6 +157,7 @@ pub fn is_json(path: &Path) -> bool {
 pub(crate) fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(path)?.take(JSON_MAX + 1).read_to_string(&mut text)?;
+    // One byte more than allowed, by which a file that is too long is told.
     if read as u64 > JSON_MAX {
         let most = JSON_MAX >> 20;
         return Err(io::Error::other(format!(
@@ -166,6 +170,7 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<String> {
 fn exported(path: &Path) -> Result<CaratFile, CaratFileError> {
     let text = read_bounded(path)
         .map_err(|source| CaratFileError::Unreadable { path: path.to_owned(), source })?;
+    // Told by its own mark, so that any other JSON is called foreign and not damaged.
     if !is_export(&text) {
         return Err(CaratFileError::Foreign(path.to_owned()));
     }

@@ -67,6 +67,7 @@ pub fn restore(
     let info = results.info;
     let experiment = planned(export, &info, source)?;
     let variants = info.variants.clone();
+    // From the plan, so that nothing which only the export says gets into the new file.
     let fresh = experiment_info(&experiment, variants, info.seed, Some(info.max_blocks));
     if let Some(what) = contradiction(&info, &fresh, &experiment) {
         return Err(RestoreError::OtherQuestion { export: export.to_owned(), what });
@@ -81,6 +82,7 @@ fn planned(
     source: Option<&ExperimentSource>,
 ) -> Result<Experiment, RestoreError> {
     let is_planned = |experiment: &Experiment| experiment.hash() == info.plan_hash;
+    // Only if its hash is that of the export: hidden parts make it another text.
     let own = Experiment::parse(&info.plan_text, export, Path::new(".")).ok().filter(is_planned);
     let export = export.to_owned();
     let given = match source {
@@ -94,6 +96,7 @@ fn planned(
         None => None,
     };
     match (own, given) {
+        // The export's own text is preferred, because it is what ran.
         (Some(own), _) => Ok(own),
         // A text that differs without hidden parts was changed after the export.
         (None, _) if !has_hidden_parts(&info.plan_text) => Err(RestoreError::OtherText(export)),
@@ -113,6 +116,7 @@ fn contradiction(
     let fields = [
         ("the name", info.name == planned.name),
         ("the primary metric", info.primary == planned.primary),
+        // By its bits, because the plan has exactly this number.
         ("the margin", info.margin.to_bits() == planned.margin.to_bits()),
         ("the list of guards", info.guards == planned.guards),
         ("the list of variants", of_results.eq(of_plan)),

@@ -69,6 +69,7 @@ pub fn suggested_experiment(
         return Err(SuggestError::NoSetting);
     }
     let planned = known.plan.as_ref();
+    // The results know the whole workload, so their plan is the better start.
     if let Some(text) = planned.and_then(|(plan, base)| of_plan(plan, base, &variants)) {
         return Ok(text);
     }
@@ -103,6 +104,7 @@ pub fn suggested_experiment(
         within: None,
         load: load_text(known.load.as_ref()),
         variants: std::iter::once(as_it_is).chain(suggested).collect(),
+        // Of one process RSS is exact and cheap; of several it counts shared pages twice.
         primary: match ledger.processes.len() {
             0 | 1 => metric::MEMORY_RSS_FINAL.id,
             _ => metric::MEMORY_PSS_FINAL.id,
@@ -114,6 +116,7 @@ pub fn suggested_experiment(
 
 /// The experiment of results with other variants: the explained one, and the same with each setting.
 fn of_plan(plan: &str, base: &str, variants: &[SuggestedVariant<'_>]) -> Option<String> {
+    // The plan as text: only variants change, and everything else stays as it was measured.
     let mut table: toml::Table = plan.parse().ok()?;
     let known = table.remove("variant")?;
     let is_base = |one: &&toml::Value| one.get("name").and_then(toml::Value::as_str) == Some(base);
@@ -140,6 +143,7 @@ fn renamed(base: &toml::Table, name: &str, setting: Option<(&str, &str)>) -> tom
         let empty = || toml::Value::Table(toml::Table::new());
         let settings = variant.entry("settings").or_insert_with(empty).as_table_mut();
         settings.into_iter().for_each(|table| {
+            // The suggestion wins over what the variant had.
             table.insert(name.to_owned(), quoted(value));
         });
     }
@@ -152,11 +156,13 @@ fn load_text(load: Option<&RecordedLoad>) -> String {
         return "[load.http]\npath = \"/\"\nconnections = 8\nrequests = 6000\n".to_owned();
     };
     let plan = &load.plan;
+    // A load that ended by time is as long as what it sent.
     let sent = load.report.as_ref().map(|report| report.completed + report.errors);
     let requests = plan.requests.or(sent).filter(|requests| *requests > 0).unwrap_or(6000);
     let scenarios = plan.scenario.as_deref().map(Path::new);
     let mut http = scenarios.and_then(scenario_table).unwrap_or_else(|| {
         let (key, value) = match plan.replay.as_deref().map(std::path::absolute) {
+            // Absolute, because the new file will be in another folder.
             Some(Ok(file)) => ("replay", file.display().to_string()),
             _ => ("path", path_of(&load.url)),
         };
@@ -184,6 +190,7 @@ fn scenario_table(file: &Path) -> Option<toml::Table> {
     found.retain(|key, _| ["scenario", "data", "headers"].contains(&key));
     if let Some(toml::Value::String(data)) = found.get_mut("data") {
         let beside = file.parent().unwrap_or(Path::new("")).join(&*data);
+        // A data file lies beside the scenarios that name it.
         *data = std::path::absolute(beside).ok()?.display().to_string();
     }
     found.contains_key("scenario").then_some(found)
@@ -204,6 +211,7 @@ fn with_port(word: &str, port: Option<u16>) -> String {
     let (mut text, mut rest) = (String::new(), word);
     while let Some(at) = rest.find(&port) {
         let (before, after) = (&rest[..at], &rest[at + port.len()..]);
+        // `9292` within `19292` is another number.
         let alone = !before.ends_with(|c: char| c.is_ascii_digit())
             && !after.starts_with(|c: char| c.is_ascii_digit());
         text.push_str(before);

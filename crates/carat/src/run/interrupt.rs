@@ -28,6 +28,7 @@ impl Interrupt {
         let interrupt = Self::default();
         let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
         let mut signals = Signals::new(heeded)?;
+        // A thread counts, because a signal handler may do next to nothing (signal-safety(7)).
         let counted = interrupt.clone();
         std::thread::spawn(move || signals.forever().for_each(|_| counted.request()));
         Ok(interrupt)

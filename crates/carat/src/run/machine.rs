@@ -14,6 +14,7 @@ pub fn machine_facts(root: &Path) -> MachineFacts {
     let facts = [
         ("kernel", read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned())),
         ("processor", field("/proc/cpuinfo", "model name")),
+        // What this process may use: a container can have less than the machine.
         ("cores", std::thread::available_parallelism().ok().map(|cores| cores.to_string())),
         ("memory", field("/proc/meminfo", "MemTotal")),
         ("system", system.map(|name| name.trim_matches('"').to_owned())),

@@ -125,11 +125,14 @@ impl<'a> Session<'a> {
         let pending = self.start_pending(spec)?;
         let token = spec.env.get(TOKEN).cloned().unwrap_or_default();
         let reaper = self.reaper.as_ref().map(|reaper| reaper.pid());
+        // The reaper is a child of this process too, and no orphan of the server.
         let mut tree = Tree::new(self.root.clone(), pending.identity(), token)
             .with_subreaper(std::process::id(), reaper);
         others.into_iter().for_each(|leader| tree.exclude_tree(leader));
         self.tree = Some(tree);
+        // Before `exec`: a server whose start fails half way is stopped as well.
         self.launched = true;
+        // What came before is the time of the helper.
         let started = Instant::now();
         self.server = Some(pending.exec()?);
         Ok(started)
@@ -181,6 +184,7 @@ impl<'a> Session<'a> {
     /// Whether the process that the session launched and that ended this way has left a server in the background, as
     /// `unicorn -D` does.
     pub(crate) fn runs_in_background(&mut self, ended: ExitStatus) -> bool {
+        // After a failure, what is left is a rest and no server.
         ended.success() && !self.members().is_empty()
     }
 
@@ -219,6 +223,7 @@ impl<'a> Session<'a> {
     /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.
     pub(crate) fn step(&mut self, answered: Option<u64>, access: ProbeAccess) -> SessionStep {
         let reached = answered.and_then(|answered| self.reached_full_sample(answered));
+        // A number of requests does not wait for the next period.
         if reached.is_none() && !self.sampler.wait(self.elapsed()).is_zero() {
             return SessionStep::NotDue;
         }
@@ -226,6 +231,7 @@ impl<'a> Session<'a> {
         if members.is_empty() {
             return SessionStep::TreeEnded;
         }
+        // After the scan, which can take longer than the sample.
         let at = self.elapsed();
         let mut sample = match reached {
             Some(_) => self.sampler.full(&members, at),
@@ -236,6 +242,7 @@ impl<'a> Session<'a> {
         if access != ProbeAccess::Ignored {
             sample.inside = self.probes.read(&self.root, &members, at);
         }
+        // After reading: the answer belongs to the next sample.
         if access == ProbeAccess::ReadAndRefreshed {
             self.probes.request(self.elapsed());
         }
@@ -246,6 +253,7 @@ impl<'a> Session<'a> {
     /// Sleeps until the next sample is due, but not longer than the options allow.
     pub(crate) fn pause(&self) {
         let wait = self.sampler.wait(self.elapsed());
+        // At least a millisecond, so that a late sample does not make the loop a busy one.
         sleep(wait.clamp(Duration::from_millis(1), self.options.longest_pause));
     }
 
@@ -285,6 +293,7 @@ impl<'a> Session<'a> {
             self.tree.as_mut().map(|tree| self.sampler.find_members(tree)).unwrap_or_default();
         self.members = found.iter().map(Stat::identity).collect();
         if let Some(reaper) = self.reaper.as_deref_mut().filter(|_| self.launched) {
+            // Strays too: if carat dies, only the list still knows of them.
             let strays = self.tree.iter().flat_map(Tree::strays);
             reaper.register(self.members.iter().chain(strays).copied());
         }
@@ -293,6 +302,7 @@ impl<'a> Session<'a> {
 
     /// Processor time of the tree so far, in clock ticks, including its dead children.
     pub(crate) fn cpu_ticks(&mut self) -> u64 {
+        // A parent has the ticks of children that were waited for, so none is counted twice.
         let members = self.tree.as_mut().map(Tree::members).unwrap_or_default();
         members.iter().map(|stat| stat.own_ticks + stat.children_ticks).sum()
     }
@@ -315,12 +325,15 @@ impl<'a> Session<'a> {
     /// Stops the tree, if the session launched it.
     pub(crate) fn stop(&mut self, grace: Duration) -> StopReport {
         let grace = self.grace(grace);
+        // Only what the session launched: a process that ran before is never stopped.
         let tree = self.tree.take().filter(|_| self.launched);
         let report = tree.map(|mut tree| {
             stop(&mut tree, grace, || {
+                // Its status is collected meanwhile, or it would stay a zombie of carat.
                 self.server.as_mut().map(Server::ended);
             })
         });
+        // After its tree, because dropping the handle kills the leader alone.
         self.server = None;
         report.unwrap_or_default()
     }

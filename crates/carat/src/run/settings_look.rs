@@ -79,6 +79,7 @@ fn look_at(
         image: image_of(&mappings),
         is_ruby: page.is_some() || mappings.iter().any(Mapping::is_of_ruby),
         listens: sockets.of(member.pid),
+        // The second word too: behind `ruby` stands the name of the script.
         is_launcher: words(&line).take(2).any(is_listening_launcher),
     };
     let runtime = page.as_ref().map(RuntimeReport::read);
@@ -88,6 +89,7 @@ fn look_at(
         maps: maps.as_deref(),
         environ: environ.as_deref(),
         status: status.as_deref(),
+        // A checksum says whether all variables were there, so it is all of them or none.
         started_with: runtime.map_or(&[], |runtime| runtime.variables_of(applied)),
         runtime,
     };
@@ -138,6 +140,7 @@ impl SettingsLook {
 
     fn programs_where(&self, fits: impl Fn(&ProcessChecks) -> bool) -> BTreeSet<u64> {
         let fitting = self.processes.iter().filter(|one| fits(one));
+        // Where images are unknown, every process is a program of its own.
         fitting.map(|one| one.image.unwrap_or(u64::from(one.identity.pid))).collect()
     }
 
@@ -154,6 +157,7 @@ impl SettingsLook {
         for process in &mut self.processes {
             let same = |known: &&ProcessChecks| is_same_program(known, process);
             let known: Vec<&ProcessChecks> = earlier.processes.iter().filter(same).collect();
+            // By place: both looks have the same settings in the same order.
             for (setting, check) in process.checks.iter_mut().enumerate() {
                 let mut seen = known.iter().filter_map(|known| known.checks.get(setting));
                 if is_open(check)
@@ -175,13 +179,16 @@ impl SettingsLook {
 
     fn check(&self, setting: usize) -> Option<SettingCheck> {
         let serving: Vec<&ProcessChecks> = self.processes.iter().filter(|one| one.serves).collect();
+        // Some settings act only in workers, some only in their parent: the best evidence counts.
         let best_of_program = serving.iter().map(|one| {
             let same = serving.iter().filter(|other| is_same_program(one, other));
             same.copied().max_by_key(|other| rank_within(&other.checks[setting].status))
         });
+        // One program that lacks a setting is enough, however many others have it.
         let worst =
             best_of_program.flatten().max_by_key(|one| rank_among(&one.checks[setting].status))?;
         let check = worst.checks.get(setting)?;
+        // What is in effect nowhere was not lost on the way.
         let elsewhere =
             self.processes.iter().any(|one| one.checks.get(setting).is_some_and(is_applied));
         let place = format!("pid {} ({})", worst.identity.pid, worst.title);
@@ -200,6 +207,7 @@ impl SettingsLook {
 
 /// Whether one was forked from the other, or both from a third.
 fn is_same_program(one: &ProcessChecks, other: &ProcessChecks) -> bool {
+    // By identity: another process can have the pid of an earlier look.
     one.identity == other.identity || one.image.is_some() && one.image == other.image
 }
 

@@ -117,6 +117,7 @@ fn verify_until_applied(
 ) -> io::Result<Verification> {
     let options = SessionOptions {
         sampling: SampleOptions::default(),
+        // Every look scans anew, because a launcher can start its server at any moment.
         rescan_after: Duration::ZERO,
         longest_pause: INTERVAL,
         full_at_requests: Vec::new(),
@@ -159,6 +160,7 @@ impl Watch {
             return;
         }
         self.bystanders.extend(look.bystanders());
+        // What stood beside a server before is a launcher, and does not become the server now.
         let is_launcher = look.by == ServingBy::Working
             && look.programs().iter().all(|program| self.bystanders.contains(program));
         let look = if is_launcher { look.without_server() } else { look };
@@ -166,6 +168,7 @@ impl Watch {
         if programs != self.programs {
             (self.programs, self.since) = (programs, at);
         }
+        // Other programs begin a new period, as when a launcher has handed on to its server.
         self.latest = Some(match &self.latest {
             Some(earlier) => look.after(earlier),
             None => look,
@@ -185,6 +188,7 @@ impl Watch {
             ServingBy::Listening if checks.iter().all(|check| check.status.is_final()) => {
                 self.lasts(now, MINIMUM)
             }
+            // A setting that waits for its moment keeps the answer open.
             _ => self.lasts(now, SETTLED) && !checks.iter().any(is_pending),
         }
     }

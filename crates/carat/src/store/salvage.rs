@@ -113,6 +113,7 @@ fn open_copy(old: &Path, folder: &Path) -> Result<(Connection, i64), StoreError>
 
 /// The undamaged trials, and what is wrong with the others.
 fn read_trials(source: &Connection, info: &ExperimentInfo) -> (Vec<Trial>, Vec<String>) {
+    // One block more than planned: block 0 is the warm-up.
     let planned = (i64::from(info.max_blocks) + 1) * info.variants.len() as i64;
     // The largest number may be on a damaged page; the plan then says how far to look.
     let last = source.query_row("SELECT max(rowid) FROM trial", [], |row| row.get(0));

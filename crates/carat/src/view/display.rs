@@ -21,6 +21,7 @@ impl ProgressDisplay {
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template("{spinner} {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        // Without a live line nothing is drawn, so no thread has to tick.
         if live {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
@@ -39,6 +40,7 @@ impl ProgressDisplay {
     }
 
     fn print(&self, text: &str) {
+        // The bar is taken away while a line is printed, or both would be on one line.
         self.bar.suspend(|| output::print_message(text));
     }
 }
@@ -57,6 +59,7 @@ impl EventHandler for ProgressDisplay {
             ExperimentEvent::TrialProgresses(progress) => self.update(Some(progress)),
             ExperimentEvent::TrialEnds(trial) => {
                 let line = self.text.trial_line(trial);
+                // On a terminal the live line says enough of a trial that succeeded.
                 if !self.live || trial.outcome != Outcome::Ok {
                     self.print(&line);
                 }

@@ -82,6 +82,7 @@ fn write_effort(
     }
     writeln!(out, "trials      at most {most}")?;
     let least = least_seconds(experiment);
+    // Earlier trials of the same plan say more than any estimate.
     let (seconds, source) = match median(earlier) {
         Some(seconds) => (seconds, format!("{} so far", count(earlier.len(), "trial"))),
         None if least > 0.0 => {
@@ -168,6 +169,7 @@ fn load_text(load: &LoadTemplate, folder: &Path) -> String {
         LoadSpec::Cable(load) => {
             let (steps, broadcasts) = (load.steps as usize, load.broadcasts as usize);
             let (steps, broadcasts) = (count(steps, "step"), count(broadcasts, "broadcast"));
+            // The load depends on the server's speed, so nothing is known.
             format!("{steps} of {} connections each, {broadcasts} per step", load.step_size)
         }
     }
@@ -233,6 +235,7 @@ fn write_variant(out: &mut String, prepared: &Prepared) -> fmt::Result {
         writeln!(out, "control     {}", prepared.variant.controls.join(", "))?;
     }
     for (name, value) in &prepared.injection.env {
+        // Padding is only there to make environments equal, and is as long as it must be.
         if *name != carat_wire::env::PADDING {
             writeln!(out, "env         {name}={value}")?;
         }

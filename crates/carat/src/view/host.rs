@@ -76,6 +76,7 @@ impl HostScreen {
         self.host = host;
         self.sort.sort(&mut self.host.trees);
         let is_left = self.host.trees.iter().any(|tree| Some(tree.pid) == self.selected);
+        // The selected tree may have ended.
         if !is_left {
             self.selected = self.host.trees.first().map(|tree| tree.pid);
         }
@@ -112,6 +113,7 @@ impl HostScreen {
 
 /// Draws the whole screen.
 pub(crate) fn draw_host(frame: &mut Frame<'_>, screen: &HostScreen) {
+    // Two lines of frame and one of headings.
     let rows = screen.host.trees.len() as u16 + 3;
     let heights = [
         Constraint::Length(rows.min(frame.area().height / 2)),
@@ -137,6 +139,7 @@ pub(crate) fn draw_host(frame: &mut Frame<'_>, screen: &HostScreen) {
     let mut state = TableState::default().with_selected(Some(screen.place()));
     frame.render_stateful_widget(drawn, table, &mut state);
     let text = screen.selected().map_or_else(|| "No Ruby runs here.".to_owned(), tree_text);
+    // The text quotes titles, which could contain control characters.
     frame.render_widget(Paragraph::new(carat_model::plain(&text)).block(Block::bordered()), below);
     let keys = "↑ ↓ select · s sort · Enter leave with the next command · q end";
     frame.render_widget(Paragraph::new(keys), foot);

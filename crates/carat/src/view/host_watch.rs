@@ -27,6 +27,7 @@ impl Screen {
         match opened {
             Ok(terminal) => Ok(Self(terminal)),
             Err(error) => {
+                // Raw mode is on already, and the shell would be left in it.
                 let _ = disable_raw_mode();
                 Err(error.into())
             }
@@ -43,6 +44,7 @@ impl Drop for Screen {
 
 /// Shows the trees that `read` returns until the user ends it. Returns the command that was chosen.
 pub(crate) fn watch_host(read: impl Fn() -> HostTrees) -> anyhow::Result<Option<String>> {
+    // Keys come from standard input, the screen goes to standard error: both must be a terminal.
     let dumb = output::variable("TERM").is_none_or(|term| term == "dumb");
     if dumb || !io::stderr().is_terminal() || !io::stdin().is_terminal() {
         bail!("--watch needs a terminal; without one use `carat ps`, or `carat ps --json`");
@@ -78,8 +80,10 @@ fn until_next(screen: &mut Screen, shown: &mut HostScreen) -> anyhow::Result<Nex
         let Event::Key(key) = event::read()? else { continue };
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
+            // Some terminals report releases too, and each key would count twice.
             _ if key.kind == KeyEventKind::Release => {}
             KeyCode::Char('q') | KeyCode::Esc => return Ok(Next::End),
+            // In raw mode Ctrl-C is a key and no signal.
             KeyCode::Char('c') if control => return Ok(Next::End),
             KeyCode::Char('s') => shown.sort_by_next(),
             KeyCode::Up | KeyCode::Char('k') => shown.up(),

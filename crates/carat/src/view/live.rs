@@ -37,6 +37,7 @@ impl<'a> LiveRecording<'a> {
     pub(crate) fn new(recorder: &'a Recorder<'_>, line: &'a str, limit: Option<Duration>) -> Self {
         let newest = recorder.last.as_ref().map_or(1.0, |sample| seconds(sample.at_ms));
         let memory = recorder.memory.iter();
+        // The newest sample with PSS, because most have none.
         let sample = recorder.last_with_pss.as_ref().or(recorder.last.as_ref());
         Self {
             pss: memory.clone().map(|memory| (seconds(memory.at_ms), memory.pss)).collect(),
@@ -59,6 +60,7 @@ fn seconds(ms: u64) -> f64 {
 
 /// Draws the whole screen.
 pub fn draw_live_recording(frame: &mut Frame<'_>, recording: &LiveRecording<'_>) {
+    // The chart is what the screen is for, so the table gets a third at most.
     let rows = (recording.members.len() as u16 + 3).min(frame.area().height / 3);
     let heights = [Constraint::Min(6), Constraint::Length(rows), Constraint::Length(2)];
     let [chart, table, foot] = Layout::vertical(heights).areas(frame.area());
@@ -78,6 +80,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, recording: &LiveRecording<'_>) 
     let private = megabytes(&recording.private);
     let markers: Vec<(f64, f64)> = recording.markers.iter().map(|at| (*at, 0.0)).collect();
     let highest = pss.iter().map(|point| point.1).fold(1.0, f64::max) * 1.1;
+    // An axis of no length cannot be drawn.
     let end = recording.end.max(1.0);
     let sets = vec![
         dataset("PSS", &pss, Color::Cyan),

@@ -27,6 +27,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 
 /// Columns of the terminal; 100 if there is none.
 pub(crate) fn width() -> usize {
+    // At least 60, because narrower tables cannot be read; the terminal wraps them.
     rustix::termios::tcgetwinsize(io::stdout()).map_or(100, |size| usize::from(size.ws_col).max(60))
 }
 
@@ -96,6 +97,7 @@ fn message(text: &str) -> String {
             false => line.to_owned(),
         })
         .collect();
+    // After the indentation, which is not part of what GitHub's runner compares.
     without_commands(&format!("{space}{}", indented.join("\n")))
 }
 
@@ -123,6 +125,7 @@ fn error_lines(error: &anyhow::Error) -> Vec<String> {
     let mut lines = vec![format!("error: {said}")];
     for cause in error.chain().skip(1) {
         let cause = without_number(&cause.to_string());
+        // Causes often repeat what the error above them has said.
         if !said.contains(&cause) {
             lines.push(format!("  caused by: {cause}"));
             said = cause;

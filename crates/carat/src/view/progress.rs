@@ -56,6 +56,7 @@ impl ProgressText {
                 let _ = write!(line, " · {memory}");
             }
         }
+        // As a part of a search, its own time left would mislead.
         let left = self.left(plan.block, elapsed).filter(|_| self.context.is_none());
         if let Some(left) = left {
             let _ = write!(line, " · at most {} left", time_left(left));
@@ -102,8 +103,10 @@ impl ProgressText {
     }
 
     fn left(&self, block: u32, elapsed: Duration) -> Option<Duration> {
+        // Before the first trial this is no number, and it is not used then.
         let mean = self.durations.iter().sum::<f64>() / self.durations.len() as f64;
         let blocks = f64::from(self.max_blocks.saturating_sub(block) + 1);
+        // The running trial can take longer than the mean.
         let seconds = mean * blocks * self.variants as f64 - elapsed.as_secs_f64();
         (!self.durations.is_empty()).then(|| Duration::from_secs_f64(seconds.max(0.0)))
     }

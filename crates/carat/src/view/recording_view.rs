@@ -25,6 +25,7 @@ pub(crate) struct RecordingView {
 
 impl RecordingView {
     pub(crate) fn new(limit: Option<Duration>) -> Self {
+        // Keys come from standard input, so that must be a terminal too.
         let dumb = output::variable("TERM").is_none_or(|term| term == "dumb");
         let live = io::stderr().is_terminal() && io::stdin().is_terminal() && !dumb;
         Self { screen: live.then(open_screen).flatten(), limit, printed: None }
@@ -40,8 +41,10 @@ impl RecordingDisplay for RecordingView {
             let Ok(Event::Key(key)) = event::read() else { continue };
             let control = key.modifiers.contains(KeyModifiers::CONTROL);
             match key.code {
+                // Some terminals report releases too, and each key would count twice.
                 _ if key.kind == KeyEventKind::Release => {}
                 KeyCode::Char('q') | KeyCode::Esc => return true,
+                // In raw mode Ctrl-C is a key and no signal.
                 KeyCode::Char('c') if control => return true,
                 KeyCode::Char('m') => recorder.mark(MarkerKind::User),
                 _ => {}
@@ -78,6 +81,7 @@ fn open_screen() -> Option<Terminal<CrosstermBackend<Stderr>>> {
     enable_raw_mode().ok()?;
     let opened = execute!(io::stderr(), EnterAlternateScreen)
         .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
+    // Without the screen, raw mode would only disturb the lines.
     if opened.is_err() {
         let _ = disable_raw_mode();
     }

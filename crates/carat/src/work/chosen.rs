@@ -33,6 +33,7 @@ pub(crate) fn chosen_settings(
     given: &GivenSettings<'_>,
     messages: &mut impl Write,
 ) -> anyhow::Result<Settings> {
+    // From the least to the most explicit: file, environment, command line.
     let mut settings = read_config(given.config, messages)?;
     if let Ok(set) = std::env::var(env::SET) {
         let pairs = set.split(';').filter(|pair| !pair.trim().is_empty());
@@ -47,6 +48,7 @@ pub(crate) fn chosen_settings(
 /// The settings of a file. Without a named file, that of `carat.toml`, if it exists.
 fn read_config(named: Option<&Path>, messages: &mut impl Write) -> anyhow::Result<Settings> {
     let path = named.unwrap_or(Path::new("carat.toml"));
+    // A file that was named must be readable; one that lies there by chance need not be.
     let text = match named {
         Some(_) => Some(read_text_file(path)),
         None => read_unnamed(path, messages)?.map(Ok),
@@ -87,10 +89,12 @@ fn read_unnamed(path: &Path, messages: &mut impl Write) -> io::Result<Option<Str
 /// Opens a regular file and nothing else, without waiting for the other end of a pipe. A link is not followed: who shares the
 /// folder could let it lead to any file of root.
 fn open_regular(path: &Path) -> io::Result<File> {
+    // Before it is opened, because opening a device can have effects.
     if !std::fs::symlink_metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    // Of what was opened, because the name can lead elsewhere since the first look.
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {

@@ -38,6 +38,7 @@ pub(crate) fn injected(
     verify: bool,
     messages: &mut impl Write,
 ) -> anyhow::Result<Injection> {
+    // First with the verifier, which needs other variables.
     let hindrance = match verify.then(|| inject_verified(request)) {
         Some(Ok(injection)) => return Ok(injection),
         Some(Err(error)) => Some(error),
@@ -109,11 +110,13 @@ fn verify(settings: &Settings, injection: &mut Injection) -> anyhow::Result<()> 
     let outer = std::env::var(env::TOKEN).map(|token| format!("{token}/")).unwrap_or_default();
     let token = format!("{outer}{}", new_token());
     set_tree(&mut injection.env, &token, &pages);
+    // In the verifier, which is another process by then.
     let started = start_verifier(settings, &injection.applied, &token, |found| {
         print_findings(found);
         let _ = std::fs::remove_dir_all(&pages);
     });
     if started.is_err() {
+        // Without a verifier nobody would remove them.
         let _ = std::fs::remove_dir_all(&pages);
     }
     started.context("cannot start the verifier")

@@ -42,6 +42,7 @@ impl Printing<'_> {
         if self.beyond_variables().is_some() || lacks_libraries {
             return self.print_start(out, messages);
         }
+        // What removes variables is a library, which must be installed for that.
         let scrub = !self.no_scrub && installed.is_some();
         let request = InjectRequest {
             settings: self.settings,
@@ -53,6 +54,7 @@ impl Printing<'_> {
         };
         let libraries = installed.clone().ok_or(LibraryError::NoCandidate);
         let injection = inject(&request, || libraries)?;
+        // An allocator, too, must be there after the next boot.
         injection.applied.preload.iter().try_for_each(|library| named_in_file(library))?;
         warn(&injection, messages)?;
         self.comment(&self.notes(&injection, installed.as_ref()), out, messages)?;
@@ -125,6 +127,7 @@ impl Printing<'_> {
                 )
             }
         };
+        // A program in a home folder cannot be named in a file for another user.
         let program = std::env::current_exe().ok().filter(|program| check_lasting(program).is_ok());
         let program = program.filter(|_| !self.is_for_image());
         let mut words = vec![
@@ -136,6 +139,7 @@ impl Printing<'_> {
         words.extend(self.no_scrub.then(|| "--no-scrub".to_owned()));
         words.push("--".to_owned());
         words.extend(self.command.iter().cloned());
+        // A shell evaluates what is printed for its variables, so it must not start a server.
         if self.format == EnvironmentFormat::Shell {
             bail!("{why}: `{}`", shell_line(&words));
         }

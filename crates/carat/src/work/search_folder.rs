@@ -80,6 +80,7 @@ fn resume(
             "the file of {key} has changed since the search in {folder} began; restore it, or begin another search with -o"
         );
     }
+    // Any change makes another search: its proposals depend on every line.
     if begun != spec.text {
         let file = opening.file.display();
         bail!(
@@ -92,6 +93,7 @@ fn resume(
     if opening.seed.is_some_and(|seed| seed != begun.seed) {
         bail!("the search in {folder} began with seed {}; resume without --seed", begun.seed);
     }
+    // What is proposed depends on the number of trials, which was fixed when it began.
     if opening.quick && begun.search_trials > spec.search_trials {
         bail!(
             "the search in {folder} began with {} trials; resume without --quick",
@@ -151,6 +153,7 @@ impl<'a> FolderHost<'a> {
         let file = self.folder.join(format!("{}.toml", block.name));
         let text = self.spec.experiment(block);
         match read_text_file(&file) {
+            // Compared as text: it is what the trials of this block ran under.
             Ok(planned) if planned == text => Ok(file),
             Ok(_) => bail!(
                 "{} is not the block that the search proposes now: it was changed, or another version of carat began the search; \
@@ -176,7 +179,9 @@ impl<'a> FolderHost<'a> {
             // The same as in the file; fake figures depend on it.
             seed: Some(block.seed),
             settings: Vec::new(),
+            // Relative paths start at the user's file, not at the search's folder.
             folder: Some(self.spec.folder.clone()),
+            // A model learns from single blocks, so none is repeated.
             once: matches!(stage, TuneStage::Screen | TuneStage::Adapt),
             limit: None,
             interrupt: Some(self.interrupt.clone()),
@@ -200,6 +205,7 @@ impl<'a> FolderHost<'a> {
         }
         let prepared = prepared?;
         for (_, warning) in prepared.warnings() {
+            // Once for the whole search: each block would repeat it.
             if self.warned.insert(warning.to_owned()) {
                 output::print_message(&format!("note: {warning}"));
             }
@@ -215,11 +221,13 @@ impl TuneHost for FolderHost<'_> {
         loop {
             let request = self.request(stage, block, &file);
             let (store, ended) = run_trials(self.prepare(request)?, Some(&self.context))?;
+            // Read again, because the file also has the trials of earlier runs.
             let trials = store.trials()?;
             match ended {
                 Ok(()) => return Ok(trials),
                 // One configuration fails; the others of its block can still be measured.
                 Err(RunError::Failing { .. } | RunError::WarmUp { .. })
+                    // Again only while trials are added, so that a failing rest ends the loop.
                     if finished != Some(trials.len()) =>
                 {
                     finished = Some(trials.len());

@@ -88,6 +88,7 @@ impl ExperimentRun {
         for block in self.schedule.first().. {
             // The trials are in the order of their blocks, in the file and here.
             let before = trials.partition_point(|trial| trial.block < block);
+            // Whole blocks only: a look within one would depend on the order of its variants.
             let judgement = self.judge.judge(&trials[..before]);
             debug!(blocks = block - self.schedule.first(), next = ?judgement.next, "the judge looked");
             if block > self.schedule.first() {
@@ -96,11 +97,13 @@ impl ExperimentRun {
                     judgement: &judgement,
                 });
             }
+            // Before any trial, so that a resumed run which is decided runs none.
             let NextStep::Continue(active) = &judgement.next else { return Ok(judgement) };
             let missing = self.missing(block, active, &trials);
             self.check_time(&missing, &trials)?;
             let bench = &mut TrialBench { runner: &mut *runner, events: &mut *events };
             self.run_block(&missing, bench, &mut |trial| {
+                // In the file first, so that a kill loses no trial that has ended.
                 store.add(std::slice::from_ref(trial))?;
                 let place = trials.partition_point(|known| known.block <= trial.block);
                 trials.insert(place, trial.clone());
@@ -138,6 +141,7 @@ impl ExperimentRun {
         runner: &mut dyn TrialRunner,
         events: &mut dyn EventHandler,
     ) -> Result<(), RunError> {
+        // Block 0 is never scored, so the trial stands for none of the plan.
         let plan = self.missing(0, &self.variants[..1], &[]);
         let plan: Vec<TrialPlan> = plan.into_iter().filter(|plan| plan.variant == 0).collect();
         let bench = &mut TrialBench { runner, events };
@@ -153,6 +157,7 @@ impl ExperimentRun {
     ) -> Result<(), RunError> {
         for plan in plans {
             let trial = self.run_trial(plan, bench.runner, bench.events)?;
+            // Kept first, so that whoever hears of its end finds it in the file.
             let end = keep(&trial)?;
             bench.events.handle(&ExperimentEvent::TrialEnds(&trial));
             if let Some(end) = end {
@@ -165,6 +170,7 @@ impl ExperimentRun {
     /// The trials of a block that are not in the file, of variants that are still compared.
     fn missing(&self, block: u32, active: &[String], trials: &[Trial]) -> Vec<TrialPlan> {
         let objects = block_objects(self.seed, block);
+        // Drawn for all variants, so that one which is left out moves no other.
         block_order(self.seed, block, self.variants.len())
             .into_iter()
             .map(|at| {
@@ -181,6 +187,7 @@ impl ExperimentRun {
     fn check_time(&self, missing: &[TrialPlan], trials: &[Trial]) -> Result<(), RunError> {
         let latest = |plan: &TrialPlan| trials.iter().rev().find(|t| t.variant == plan.name);
         let seconds: Vec<f64> =
+            // Without a trial the duration is unknown, and zero refuses nothing.
             missing.iter().map(|plan| latest(plan).map_or(0.0, |trial| trial.seconds)).collect();
         match self.schedule.too_short(&seconds, Instant::now()) {
             Some((needed, left)) => Err(RunError::TimeOver { needed, left }),
@@ -194,6 +201,7 @@ impl ExperimentRun {
         runner: &mut dyn TrialRunner,
         events: &mut dyn EventHandler,
     ) -> Result<Trial, RunError> {
+        // Between two trials; a trial that runs asks by itself.
         if self.interrupt.requested() {
             return Err(RunError::Interrupted);
         }
@@ -230,10 +238,12 @@ fn failed_warm_up(trial: &Trial) -> Option<RunError> {
 
 /// Ends the run if the newest trial of a variant shows that the next ones would fail too.
 pub(super) fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), RunError> {
+    // Only of this variant: others can have succeeded in between.
     let mut latest = trials.iter().rev().filter(|trial| trial.variant == variant);
     let failures = latest.clone().take_while(|trial| trial.outcome != Outcome::Ok).count();
     let Some(last) = latest.next().filter(|_| failures > 0) else { return Ok(()) };
     let in_warm_up = last.outcome == Outcome::LoadInvalid && last.block == 0;
+    // A load that is refused as a whole will be refused again, so one trial is enough.
     let warm_up = in_warm_up || last.is_refused_warm_up();
     if !warm_up && failures < FAILURES_IN_A_ROW {
         return Ok(());

@@ -47,10 +47,12 @@ fn is_free(file: &Path) -> bool {
 /// Moves a results file and its page aside, under the first free name like `NAME.old-1.carat`, and returns that.
 pub(super) fn move_aside(path: &Path) -> Result<PathBuf, StoreError> {
     let mut names = (1..).map(|number| numbered(path, number));
+    // Both names must be free, because a page has the name of its results.
     let free = names.find(|aside| is_free(aside) && is_free(&aside.with_extension("html")));
     let aside = free.unwrap_or_else(|| path.to_owned());
     rename_new(path, &aside).map_err(|error| StoreError::io(&aside, error))?;
     let page = path.with_extension("html");
+    // There need not be a page.
     match rename_new(&page, &aside.with_extension("html")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(&page, error)),
         _ => Ok(aside),
@@ -91,6 +93,7 @@ pub(super) fn adopt(
         .filter(|trial| change.still_counts(trial))
         .map(|t| renamed(t, &info))
         .collect();
+    // Complete before the old file is moved, so that the name is missing for a moment only.
     let fresh = FreshFile::beside(&path).map_err(|error| StoreError::io(&path, error))?;
     Store::create(fresh.path(), &info)?.add(&kept)?;
     let aside = move_aside(&path)?;
@@ -130,6 +133,7 @@ impl<'a> PlanChange<'a> {
             return Err(StoreError::OlderPlan { path: path.to_owned() });
         }
         let old = Experiment::parse(&begun.plan_text, path, &new.folder).ok();
+        // Another name is another experiment, however similar.
         let Some(old) = old.filter(|_| begun.name == fresh.name) else {
             return Err(StoreError::OtherPlan { path: path.to_owned(), found: begun.name.clone() });
         };
@@ -141,6 +145,7 @@ impl<'a> PlanChange<'a> {
         let (old, new) = (&self.old.trials, &self.new.trials);
         let other_seed =
             new.seed != old.seed && new.seed.is_some_and(|seed| seed != self.begun.seed);
+        // Block 0 is the warm-up, whose figures are never compared.
         let compared = trials.iter().any(|trial| trial.block > 0 && trial.outcome == Outcome::Ok);
         if !self.old.measures_like(self.new) {
             Some("trials before and after them cannot be compared")
@@ -167,6 +172,7 @@ impl<'a> PlanChange<'a> {
         };
         let has_errors = trial.load.as_ref().is_some_and(limited);
         match trial.outcome {
+            // What one limit refused need not be refused by another.
             Outcome::LoadInvalid => old == new,
             Outcome::Ok => new >= old || !has_errors,
             _ => true,
@@ -175,6 +181,7 @@ impl<'a> PlanChange<'a> {
 
     /// What the new results file fixes: the new plan with the seed, and a number of blocks that the file does not change.
     fn info(&self) -> ExperimentInfo {
+        // Blocks added after looking would not be evidence, so the number stays as it was begun.
         let same_budget = self.old.trials.max == self.new.trials.max;
         let max_blocks = if same_budget { self.begun.max_blocks } else { self.fresh.max_blocks };
         ExperimentInfo { seed: self.begun.seed, max_blocks, ..self.fresh.clone() }
@@ -214,6 +221,7 @@ fn values(text: &str) -> BTreeMap<String, String> {
     if let Ok(table) = text.parse::<toml::Table>() {
         add_values("", &table, &mut found);
     }
+    // A changed file of the load is a change that the tables do not show.
     let content = planned_content(text);
     found.extend(
         content.map(|(key, sha256)| (format!("content of {key}"), format!("SHA-256 {sha256}"))),
@@ -228,6 +236,7 @@ fn add_values(prefix: &str, table: &toml::Table, found: &mut BTreeMap<String, St
             toml::Value::Table(inner) => add_values(&format!("{key}."), inner, found),
             toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {
                 for (item, number) in items.iter().filter_map(toml::Value::as_table).zip(1_u32..) {
+                    // By name where there is one, so that a variant in another place is no change.
                     let name = item.get("name").and_then(toml::Value::as_str);
                     let name = name.map_or_else(|| number.to_string(), str::to_owned);
                     add_values(&format!("{key}.{name}."), item, found);

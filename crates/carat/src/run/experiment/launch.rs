@@ -88,6 +88,7 @@ impl ExperimentRequest {
 }
 
 fn pilot_path(experiment: &Path) -> PathBuf {
+    // Links and dots are resolved, because the folder's own name is wanted.
     let path = experiment.canonicalize().ok();
     let folder = path.as_deref().and_then(Path::parent).and_then(Path::file_name);
     let name = folder.map_or("experiment".into(), |name| name.to_string_lossy().into_owned());
@@ -179,6 +180,7 @@ impl PreparedExperiment {
             // No server has a port yet; only what the requests are made of is checked.
             check(&load.measured("127.0.0.1:1").in_folder(&experiment.folder))?;
         }
+        // Before the results file exists, so that a machine that lacks something leaves no file.
         let libraries = find_libraries()?;
         let prepared = prepare(&experiment, &libraries, inherited)?;
         let seed = request
@@ -237,6 +239,7 @@ impl PreparedExperiment {
         let OpenedResults { store, info, note } =
             open(&options, &self.experiment, &self.info, &runner)?;
         let (interrupt, schedule) = (place.interrupt.clone(), self.schedule());
+        // Where every block runs once, none is added for one that failed.
         let judge = Judge::new(Question { reruns: !self.request.once, ..question(&info) });
         let (runner, directory) = self.start(place)?;
         Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, judge })

@@ -128,8 +128,10 @@ pub fn open(
     let mut note = None;
     let mut store = if options.resume && path.exists() {
         let store = Store::resume(path, fresh)?;
+        // Before anything is cleaned up, because an error must change nothing.
         check(&store, options)?;
         let begun = store.info()?;
+        // What a killed run left would use memory and ports of the next trials.
         clean_up_after_last_runner(&store)?;
         if begun.plan_hash == fresh.plan_hash {
             store
@@ -154,6 +156,7 @@ fn begin_anew(path: &Path) -> Result<String, OpenError> {
     if !path.is_file() {
         return Err(OpenError::NotAFile(path.to_owned()));
     }
+    // A file that cannot be opened has no runner to wait for, and is moved all the same.
     if let Ok(store) = Store::open(path) {
         clean_up_after_last_runner(&store)?;
     }
@@ -178,6 +181,7 @@ fn check(store: &Store, options: &OpenOptions) -> Result<(), OpenError> {
 
 fn clean_up_after_last_runner(store: &Store) -> Result<(), OpenError> {
     let Some(last) = store.runner()? else { return Ok(()) };
+    // With its start time, because the pid alone can be another process's by now.
     if ProcRoot::default().alive(last.identity) {
         let (path, pid) = (store.path().to_owned(), last.identity.pid);
         return Err(StoreError::Busy { path, pid }.into());
@@ -189,6 +193,7 @@ fn clean_up_after_last_runner(store: &Store) -> Result<(), OpenError> {
 /// This process as the runner of an experiment.
 pub fn this_runner(token: &str, directory: &Path) -> Runner {
     let pid = std::process::id();
+    // No process started at zero, so a later carat takes this one for ended.
     let identity = ProcRoot::default().identify(pid).unwrap_or(Identity { pid, start_ticks: 0 });
     Runner { identity, token: token.to_owned(), directory: directory.to_owned() }
 }

@@ -44,11 +44,14 @@ pub fn replay(info: &ExperimentInfo, fleet: &Fleet, settled: &SettledBlocks) -> 
     let judge = Judge::new(question(info));
     let (order, is_all) = filled(fleet, settled);
     let (mut trials, mut blocks) = (Vec::new(), Vec::new());
+    // Places are numbered anew, as one machine would have numbered its blocks.
     for (place, block) in (1..).zip(order) {
+        // Before each block, as on one machine: what ran ahead of the verdict does not count.
         let NextStep::Continue(active) = judge.judge(&trials).next else {
             return Replay { trials, blocks, end: ReplayEnd::Decided };
         };
         blocks.push(block);
+        // A variant that was decided before would not have run in this block.
         for trial in settled[&block].iter().filter(|trial| active.contains(&trial.variant)) {
             trials.push(Trial { block: place, ..trial.clone() });
             if let Err(error) = stop_on_failures(&trials, &trial.variant) {
@@ -77,6 +80,7 @@ fn filled(fleet: &Fleet, settled: &SettledBlocks) -> (Vec<u32>, bool) {
     for machine_type in &fleet.types {
         match next.get_mut(machine_type.as_str()).and_then(Iterator::next) {
             Some(block) if settled.contains_key(&block) => order.push(block),
+            // A block that can still get a result keeps its place, whichever machine is faster.
             missing => return (order, missing.is_none()),
         }
     }

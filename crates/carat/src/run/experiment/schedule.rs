@@ -29,6 +29,7 @@ impl BlockSchedule {
     pub(super) fn too_short(self, seconds: &[f64], now: Instant) -> Option<(Duration, Duration)> {
         let left = self.ends?.saturating_duration_since(now);
         let needed = Duration::try_from_secs_f64(seconds.iter().sum()).unwrap_or_default();
+        // With unknown durations nothing is needed, and that would fit even into no time.
         let fits = needed <= left && !left.is_zero();
         (!fits && !seconds.is_empty()).then_some((needed, left))
     }

@@ -85,6 +85,7 @@ impl<'a> ActiveRecording<'a> {
             LookPace::ByCost => KeptWatch::new(None),
             LookPace::Every(span) => KeptWatch::new(Some(span.0)),
         });
+        // Before the file is created: a wrong URL leaves nothing behind.
         let load = load.map(|load| LoadDriver::new(load, limit)).transpose()?;
         let journal = create_journal(&path, subject)?;
         let options = SessionOptions {
@@ -94,6 +95,7 @@ impl<'a> ActiveRecording<'a> {
             full_at_requests: Vec::new(),
         };
         let session = start_session(options, subject, interrupt.clone()).inspect_err(|_| {
+            // It was created here and has no sample.
             let _ = fs::remove_file(&path);
         })?;
         let recorder = Recorder::new(session, journal);
@@ -119,6 +121,7 @@ impl<'a> ActiveRecording<'a> {
                 RecorderStep::NotDue => {}
                 RecorderStep::Sampled => display.show(&self.recorder),
                 RecorderStep::TreeEnded => {
+                    // The end of the tree can be seen before the status of its leader.
                     let status = status.or_else(|| self.recorder.session.server_ended());
                     let how = status.map(|status| format!(" with {status}")).unwrap_or_default();
                     return format!("the server ended by itself{how}");
@@ -131,9 +134,11 @@ impl<'a> ActiveRecording<'a> {
     /// Stops the subject, if it is a command, and completes the file.
     pub(crate) fn finish(mut self, ended: String) -> Result<FinishedRecording, RecordError> {
         let load = self.load.take().map(LoadDriver::end);
+        // While the server runs: afterwards there is nothing to read.
         self.recorder.write_last(self.kept.is_some());
         let members = self.recorder.session.members();
         let root = self.recorder.session.root();
+        // A process that has ended is in no group.
         let limit = members.first().and_then(|first| nearest_limit(root, first.pid));
         let now = self.progress();
         let looked = self.kept.take().map(|watch| watch.end(&members, now)).unwrap_or_default();

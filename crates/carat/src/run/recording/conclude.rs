@@ -13,6 +13,7 @@ pub(super) fn conclude(
     path: &Path,
     mut end: RecordingEnd,
 ) -> Result<Recording, RecordError> {
+    // From the file, because nothing must be concluded from what could not be written.
     let mut recording = read(path)?;
     recording.growth = of_recording(&recording);
     end.outlook = outlook(&recording.samples, &recording.growth, end.limit.as_ref());

@@ -61,6 +61,7 @@ impl LoadDriver {
     /// If the URL cannot be resolved or the options contradict each other.
     pub(super) fn new(load: RecordingLoad, limit: Option<Span>) -> Result<Self, RecordError> {
         let target = resolve(&load.url)?;
+        // The check before the load speaks plain HTTP to an address.
         let (Address::Inet(address), None) = (target.address, target.tls_name) else {
             return Err(RecordError::LoadUrl(load.url));
         };
@@ -91,6 +92,7 @@ impl LoadDriver {
             limit,
             state: DriverState::Waiting,
         };
+        // Now, because a wrong option must not be found only after the server has started.
         let spec = driver.spec(Duration::ZERO).map_err(RecordError::LoadOptions)?;
         check(&LoadSpec::Http(spec))?;
         Ok(driver)
@@ -133,6 +135,7 @@ impl LoadDriver {
 
     fn start(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
         let elapsed = recorder.session.elapsed();
+        // No log is searched: the check is a request.
         let checked =
             check_ready(&self.check, self.address, &mut LogSearch::new(""), CHECK_TIMEOUT);
         if let Err(not_ready) = checked {

@@ -83,6 +83,7 @@ impl KeptWatch {
 
     /// Begins a reading of these processes.
     pub(super) fn begin(&mut self, members: Vec<Identity>, now: Progress) {
+        // From the beginning, so that the user's interval does not grow by the reading.
         self.due = now.elapsed + self.every.unwrap_or_default();
         let memory = memory_gate(&ProcRoot::default(), |_| {});
         let options = LookOptions { owners: true, reach: true, memory, ..LookOptions::default() };
@@ -97,13 +98,16 @@ impl KeptWatch {
 
     fn collect(&mut self, now: Progress) {
         let Some((began, thread)) = self.running.take() else { return };
+        // A reading that panicked says nothing; the recording goes on.
         let Ok(reading) = thread.join() else { return };
+        // The memory was read between beginning and end, so the middle is its moment.
         let halfway = began.halfway_to(now);
         let kept = kept_of(&reading, halfway);
         let spent = kept.as_ref().map(|kept| Duration::from_secs_f64(kept.cpu_s));
         if self.every.is_none() {
             self.due = now.elapsed + self.pause(now.elapsed, spent);
         }
+        // With one process missing, the sum is not that of the tree.
         if let Some((_, reason)) = reading.refused.first() {
             self.refusal = Some(reason.clone());
         } else if kept.is_none() {
@@ -131,6 +135,7 @@ impl KeptWatch {
     /// their objects are.
     pub(super) fn end(mut self, members: &[Identity], now: Progress) -> WatchEnd {
         let is_slow = self.running.is_some();
+        // Waits for a reading that runs, whose result is the newest.
         self.collect(now);
         let number = self.readings.len();
         let slow = is_slow.then(|| "no reading was completed in that time".to_owned());
@@ -145,6 +150,7 @@ impl KeptWatch {
         }
         let (series, unit) = self.series();
         let mut classes = growing_classes(&series, unit, &BTreeMap::new());
+        // One more reading, so only where a class grows.
         if !classes.is_empty() {
             let last = last_reading(members, &classes);
             classes = growing_classes(&series, unit, &bytes_each(&last));
@@ -205,6 +211,7 @@ fn kept_of(reading: &OutsideReading, at: Progress) -> Option<KeptReading> {
         ..KeptReading::default()
     };
     for census in &reading.processes {
+        // What is unknown of one process is unknown of the tree.
         let reach = census.reach?;
         kept.objects += reach.reached_objects;
         kept.garbage_objects += reach.unreached_objects;

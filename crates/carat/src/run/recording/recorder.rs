@@ -119,6 +119,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn keep_reading(&mut self, reading: KeptReading) {
         self.readings.push(reading.clone());
         let readings: Vec<&KeptReading> = self.readings.iter().collect();
+        // Readings count in requests where a load is driven, as growth does.
         let progress = match reading.answered {
             Some(_) => ProgressUnit::Requests,
             None => ProgressUnit::Seconds,
@@ -132,10 +133,12 @@ impl<'a> Recorder<'a> {
     fn keep(&mut self, mut sample: Sample) {
         sample.kept = self.reading.take();
         let major_gcs = sample.inside.and_then(|inside| inside.major_gcs);
+        // The first sample has nothing to compare with.
         if self.major_gcs.is_some() && major_gcs > self.major_gcs {
             self.mark(MarkerKind::MajorGc);
         }
         self.major_gcs = major_gcs;
+        // Most samples have no PSS, so the newest one that has it is kept apart.
         if let Some(pss) = sample.pss {
             self.memory.push(MemoryPoint { at_ms: sample.at_ms, pss, uss: sample.uss });
             self.last_with_pss = Some(sample.clone());
@@ -170,6 +173,7 @@ impl<'a> Recorder<'a> {
         if self.last.is_none() {
             return;
         }
+        // By slot: a worker that was replaced is an exit and a fork in one place.
         for (&slot, &pid) in before.iter().filter(|(slot, pid)| now.get(slot) != Some(pid)) {
             self.mark(MarkerKind::Exit { slot, pid });
         }

@@ -45,6 +45,7 @@ impl RecordingSubject {
         root.read(pid, "maps").map_err(|source| RecordError::Attach { pid, source })?;
         let title = root.read(pid, "cmdline").unwrap_or_default();
         let title = command_line(&String::from_utf8_lossy(&title));
+        // No token, because somebody else started the process.
         let tree = Tree::new(root, leader, "");
         let tree = if leader_only { tree.leader_only() } else { tree };
         Ok(Self::Running { tree: Box::new(tree), title })
@@ -58,6 +59,7 @@ impl RecordingSubject {
             inherited: &|name| std::env::var(name).ok(),
             ruby: None,
             probe: true,
+            // The programs that the server starts are observed as well.
             scrub: Scrub::Nothing,
         };
         let Injection { mut env, .. } = inject(&request, find_libraries)?;

@@ -28,6 +28,7 @@ impl TrialSteps<'_> {
         let memory = memory_gate(&ProcRoot::default(), |_| {});
         let options = LookOptions { owners: true, memory, ..LookOptions::default() };
         let members: BTreeSet<Identity> = session.server.members().into_iter().collect();
+        // One by one, so that Ctrl-C does not wait for all of them.
         let mut reading = OutsideReading::default();
         for member in &members {
             if self.context.interrupt.requested() {
@@ -37,6 +38,7 @@ impl TrialSteps<'_> {
             reading.processes.append(&mut one.processes);
             reading.refused.append(&mut one.refused);
         }
+        // By identity, so that a worker which was replaced meanwhile is noticed.
         let now: BTreeSet<Identity> = session.server.members().into_iter().collect();
         match census_of(&reading, now == members) {
             Ok(census) => Ok(Some(Box::new(census))),

@@ -49,6 +49,7 @@ pub(crate) type CommandEnd = Result<(), String>;
 
 impl CommandOrder<'_> {
     fn launch_spec(&self) -> Result<LaunchSpec, TrialError> {
+        // The command's own variables come last and win.
         let variables = self.env.iter().chain(&self.spec.env);
         let (command, mut env) = filled(self.spec.command.words(), variables, self.values)?;
         env.insert(TOKEN.into(), self.token.clone());
@@ -80,6 +81,7 @@ impl RunningCommand {
                 &format!("ended with {}", status_text(status)),
                 &self.log,
             ))),
+            // Only while it runs: a command that has ended in time is not late.
             None if Instant::now() >= self.deadline => {
                 let what = format!("still ran after {} s", self.within.as_secs_f64());
                 Some(Err(failure(&self.title, &what, &self.log)))

@@ -80,6 +80,7 @@ impl TrialRunner for FakeRunner {
     ) -> Result<Trial, TrialError> {
         let variant = self.variants[plan.variant.min(self.variants.len() - 1)];
         let mut random = ChaCha12Rng::seed_from_u64(self.seed);
+        // A stream for each trial, so that its figures do not depend on which others ran.
         random.set_stream(u64::from(plan.block) * 1000 + plan.variant as u64);
         let bytes = variant.mean + variant.sd * normal(&mut random);
         let crashed = random.random::<f64>() < variant.crashes;
@@ -100,6 +101,7 @@ impl TrialRunner for FakeRunner {
 
 /// A standard normal number (Box and Muller 1958).
 fn normal(random: &mut ChaCha12Rng) -> f64 {
+    // Zero is excluded, because its logarithm is infinite.
     let (a, b): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }

@@ -22,6 +22,7 @@ impl TrialSteps<'_> {
     ) -> Result<Option<LoadReport>, TrialEnd> {
         let order = self.order(LOAD, spec)?;
         let running = RunningCommand::start(&mut session.server, &order)?;
+        // Otherwise orphans of the command would count as the server's.
         session.server.exclude_tree(running.pid());
         // Kept there, so that it is stopped whatever happens.
         session.load_command = Some(running);
@@ -37,6 +38,7 @@ impl TrialSteps<'_> {
                 .map_err(|end| self.early_end(end, Outcome::Crashed, "under load"))?;
         };
         session.notes.extend(session.load_command.as_ref().and_then(RunningCommand::log_note));
+        // What it left running must not be in the final figures.
         let left = session.load_command.take().map(|mut running| running.stop(self.grace(session)));
         if let Some(survivors) = left.filter(|left| !left.is_empty()) {
             return Err(TrialError::Survivors(survivors.join(", ")).into());

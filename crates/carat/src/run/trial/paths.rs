@@ -48,6 +48,7 @@ impl TrialPaths {
         plan: &TrialPlan,
     ) -> io::Result<Self> {
         let folder = context.directory.join(&plan.id);
+        // `create_dir` fails where the folder exists, so two trials never share one.
         fs::create_dir(&folder)?;
         let port = free_port()?;
         let mut values = Placeholders::from([
@@ -62,6 +63,7 @@ impl TrialPaths {
             values.insert(format!("services.{name}.port"), port.to_string());
             service_ports.insert(name.clone(), port);
         }
+        // Below the run's token, by which the reaper finds the processes of every trial.
         let token = format!("{}/{}", context.token, plan.id);
         Ok(Self { values, port, service_ports, folder, token, objects: plan.objects })
     }

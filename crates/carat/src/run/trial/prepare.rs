@@ -85,6 +85,7 @@ pub fn prepare(
         .collect::<Result<Vec<_>, _>>()?;
     let mut injections: Vec<&mut Injection> =
         prepared.iter_mut().map(|one| &mut one.injection).collect();
+    // All at once: only then is the largest environment known.
     make_comparable(&mut injections);
     Ok(prepared)
 }
@@ -122,6 +123,7 @@ fn prepare_one(
         .settings(roots(inherited).as_deref())
         .map_err(|source| PrepareError::Setting { variant: spec.name.clone(), source })?;
     let given: BTreeMap<String, String> =
+        // A variant's own variables come last and win.
         experiment.server.env.clone().into_iter().chain(spec.env.clone()).collect();
     let user = format!("variant `{}`", spec.name);
     let dir = spec.dir.as_deref().or(experiment.server.dir.as_deref());
@@ -141,10 +143,12 @@ fn prepare_one(
         inherited,
         ruby: ruby.as_deref(),
         probe: true,
+        // Programs that the server starts inherit no settings, as under `carat exec`.
         scrub: Scrub::Settings,
     };
     let mut injection = inject(&request, || Ok(libraries.clone()))
         .map_err(|source| PrepareError::Inject { variant: spec.name.clone(), source })?;
+    // What was searched here, so that the server finds the same program.
     injection.env.insert("PATH".into(), path);
     let variant = Variant {
         name: spec.name.clone(),

@@ -67,15 +67,18 @@ impl TrialRunner for ProcessRunner {
             prepared: &self.prepared[plan.variant],
             context: &self.context,
             paths: &paths,
+            // Before the trial, so that only kills since then count for it.
             oom_kills: oom_kills(&ProcRoot::default()),
         };
         let mut observed = Observations::default();
         let end = steps.run(&mut session, &mut observed);
+        // Before the stop: what a server prints while it ends would push the cause out.
         let printed = session.server.log_tail(50);
         session.begin(TrialPhase::Stop);
         let grace = self.experiment.server.stop_within.0;
         let stopped = session.stop_server(grace);
         observed.notes.extend(stopped.forced.then(|| forced_note(grace)));
+        // The services still run, because the cleanup may need them.
         let unclean = steps.clean_up(&mut session);
         let mut survivors = stopped.survivors;
         survivors.extend(session.stop_services(grace));
@@ -87,6 +90,7 @@ impl TrialRunner for ProcessRunner {
         drop(session);
         // If this fails, the folder is removed with the private directory of the run.
         let _ = fs::remove_dir_all(&paths.folder);
+        // Before any outcome, because what still runs would disturb every later trial.
         if !survivors.is_empty() {
             return Err(TrialError::Survivors(survivors.join(", ")));
         }
@@ -95,6 +99,7 @@ impl TrialRunner for ProcessRunner {
                 observed.notes.extend(unclean);
                 (outcome, detail)
             }
+            // An interrupted trial is not stored, so a note in it would be lost.
             (TrialEnd::Error(TrialError::Interrupted), Some(unclean)) => {
                 return Err(TrialError::Cleanup(unclean));
             }
@@ -144,6 +149,7 @@ fn session_options(experiment: &Experiment) -> SessionOptions {
     };
     SessionOptions {
         sampling: SampleOptions { every, share },
+        // Each sample scans anew: a server can fork at any moment.
         rescan_after: Duration::ZERO,
         longest_pause: Duration::from_millis(20),
         full_at_requests: experiment.measure.at_requests.clone(),

@@ -34,15 +34,19 @@ impl TrialSteps<'_> {
         within: Duration,
     ) -> Result<(), TrialEnd> {
         self.begin(session)?;
+        // Before the start: the kernel counts the children of all trials.
         let cpu = children_cpu();
         let started = self.start_server(session)?;
+        // The start on the clock of the samples.
         let from = session.server.elapsed().saturating_sub(started.elapsed());
+        // From the start on, because a command can end before the first sample.
         let watch = session.server.watch_exit();
         let wanted = !self.prepared.settings.describe().is_empty();
         let mut settings = SettingsSeen { wanted, missing: None };
         let status = self.follow(session, (started, within), &mut settings)?;
         let ended = watch.and_then(ExitWatch::ended).unwrap_or_else(Instant::now);
         let time = ended.saturating_duration_since(started);
+        // The kernel adds a child's time when the child is waited for (getrusage(2)).
         observed.cpu = Some(children_cpu().saturating_sub(cpu));
         observed.run_time = Some(time);
         observed.window_ms = Some((from.as_millis() as u64, (from + time).as_millis() as u64));

@@ -56,10 +56,12 @@ impl<'a> TrialSession<'a> {
 
     /// One short step of waiting: checks for an early end and samples if a sample is due.
     pub(crate) fn step(&mut self, phase: TrialPhase, done: Option<f64>) -> Result<(), EarlyEnd> {
+        // First, so that a server which Ctrl-C ended as well does not count as crashed.
         if self.server.interrupt().requested() {
             return Err(EarlyEnd::Interrupted);
         }
         if let Some(status) = self.server.server_ended()
+            // A command of `[run]` is over when it ends; a server can go on in the background.
             && (phase == TrialPhase::Run || !self.server.runs_in_background(status))
         {
             return Err(EarlyEnd::ServerEnded(status));
@@ -114,6 +116,7 @@ impl<'a> TrialSession<'a> {
 
     /// Stops load and server.
     pub(crate) fn stop_server(&mut self, grace: Duration) -> StopReport {
+        // The load first: without a server it would only count errors.
         self.generator = None;
         self.notes.extend(self.server.doubts());
         self.notes.extend(self.server.log_note());
@@ -128,10 +131,12 @@ impl<'a> TrialSession<'a> {
     pub(crate) fn stop_services(&mut self, grace: Duration) -> Vec<String> {
         let grace = self.server.grace(grace);
         let mut survivors = Vec::new();
+        // In reverse, because a later service can use an earlier one.
         for mut service in self.services.drain(..).rev() {
             self.notes.extend(service.log_note());
             survivors.extend(service.stop(grace));
         }
+        // Last, when everything that could own an orphan has been stopped.
         survivors.extend(self.server.stop_orphans(grace).survivors);
         survivors
     }

@@ -92,6 +92,7 @@ impl TrialSteps<'_> {
         ready: &ReadyCondition,
         load: &TrialLoad,
     ) -> Result<(), TrialEnd> {
+        // Before anything is started: the difference is what the whole trial takes.
         observed.available.0 = available(&ProcRoot::default());
         self.begin(session)?;
         let started = self.start_server(session)?;
@@ -134,6 +135,7 @@ impl TrialSteps<'_> {
         ended_ms: u64,
     ) -> Result<(), TrialEnd> {
         let Some(idle) = self.experiment.measure.idle else { return Ok(()) };
+        // From the final figures on, whatever the census took.
         let end = Duration::from_millis(ended_ms) + idle.0;
         session
             .rest(TrialPhase::Idle(idle.0), end.saturating_sub(session.server.elapsed()))
@@ -162,6 +164,7 @@ impl TrialSteps<'_> {
                 return Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(why)));
             }
         }
+        // After the warm-up, so that its growth does not count as that of the load.
         let start = session.full_sample(Moment::Start);
         session.keep(start.clone());
         observed.start = Some(start);
@@ -169,6 +172,7 @@ impl TrialSteps<'_> {
         let before = Collections::read(session.server.root(), &members);
         let (from, ticks) = (session.server.elapsed_ms(), session.server.cpu_ticks());
         let merging = merging_ticks(&ProcRoot::default());
+        // The report has the clock of the machine, the samples that of the session.
         let began_ms = MonotonicTime::now().millis().saturating_sub(from);
         let report = match load {
             TrialLoad::Generated(load) => {
@@ -205,6 +209,7 @@ impl TrialSteps<'_> {
 
     /// Whether this is how the kernel ends a process for lack of memory, and it has done so since the trial began.
     fn was_killed_for_memory(&self, status: ExitStatus) -> bool {
+        // The count is of the whole machine, so the signal must fit as well.
         let kills = oom_kills(&ProcRoot::default());
         let more = self.oom_kills.zip(kills).is_some_and(|(before, after)| after > before);
         status.signal() == Some(libc::SIGKILL) && more
@@ -398,6 +403,7 @@ impl TrialSteps<'_> {
                 debug!(port = self.paths.port, ?left, "the server is ready");
                 return Ok(());
             };
+            // After the check, so that one is made at the deadline too.
             if left.is_zero() {
                 debug!(
                     port = self.paths.port,

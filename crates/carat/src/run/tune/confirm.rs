@@ -45,12 +45,14 @@ impl TuneSession<'_> {
                 break;
             };
             outcome.attempts.push(Attempt { text, why, conclusions });
+            // The model learns from it, so that the next candidate is another one.
             search.observe_confirmation(&candidate, &self.blocks_of(&pair, &trials));
         }
         let banned = search.banned_levels();
         let mut effects = search.choice(&[]).single_effects();
         effects.retain(|effect| {
             let level = (effect.name.as_str(), effect.level.as_str());
+            // Without a standard error an effect is no hint.
             effect.standard_error.is_finite() && !banned.contains(&level)
         });
         outcome.effects = effects.into_iter().map(Hint::of).collect();
@@ -146,6 +148,7 @@ impl TuneSession<'_> {
             done,
             name: "ablate".into(),
             blocks: ABLATION_BLOCKS,
+            // The first is the baseline, which has no words.
             texts: names[1..].to_vec(),
             variants,
         })?;

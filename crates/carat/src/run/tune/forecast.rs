@@ -123,6 +123,7 @@ fn spread(metric: &Metric, trials: &[Trial]) -> Option<Spread> {
     let mut squares = 0.0;
     let mut degrees = 0;
     for values in blocks.values().filter(|values| values.len() > 1) {
+        // Within blocks, because differences between blocks do not disturb a comparison.
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         squares += values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         degrees += values.len() - 1;

@@ -38,6 +38,7 @@ impl SearchGoal {
     pub(super) fn values(&self, trial: &Trial) -> Option<Vec<f64>> {
         let values: Option<Vec<f64>> =
             self.metrics.iter().map(|metric| scaled(metric, trial)).collect();
+        // A trial that failed can have figures of a part of it.
         values.filter(|_| trial.outcome == Outcome::Ok)
     }
 }
@@ -58,6 +59,7 @@ pub(super) fn limit_of(metric: &Metric, limit: f64) -> f64 {
     match (metric.unit, metric.better) {
         (Unit::Fraction, _) => limit,
         (_, Better::Lower) => limit.ln_1p(),
+        // A limit of 100 % or more forbids nothing, and has no logarithm.
         (_, Better::Higher) => -(1.0 - limit).max(f64::MIN_POSITIVE).ln(),
     }
 }
@@ -66,6 +68,7 @@ pub(super) fn limit_of(metric: &Metric, limit: f64) -> f64 {
 pub(super) fn change(metric: &Metric, default: &Trial, other: &Trial) -> Option<f64> {
     let (from, to) = (*default.metrics.get(metric.id)?, *other.metrics.get(metric.id)?);
     let change = if metric.unit == Unit::Fraction { to - from } else { to / from - 1.0 };
+    // From zero there is no ratio.
     change.is_finite().then_some(change)
 }
 

@@ -50,6 +50,7 @@ pub(super) fn look(
         attempts: None,
     };
     let trials = host.run(TuneStage::Look, &block)?;
+    // With a default that fails, nothing can be compared.
     if let Some(failed) = trials.iter().find(|trial| trial.outcome != Outcome::Ok) {
         let detail = failed.detail.clone().unwrap_or_default();
         return Err(TuneError::Default { outcome: failed.outcome, detail });
@@ -74,6 +75,7 @@ fn searched_server(trials: &[Trial]) -> SearchedServer {
     let processes = trials.iter().flat_map(|trial| &trial.samples).map(|sample| sample.processes);
     let ruby = trials.iter().find_map(|trial| trial.machine.get("ruby"));
     SearchedServer {
+        // What is one process for its whole life forks no workers.
         forks: processes.max().map(|most| most > 1),
         ruby: ruby.and_then(|text| RubyVersion::find_in(text)),
     }

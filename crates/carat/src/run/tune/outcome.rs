@@ -20,6 +20,7 @@ pub(super) fn refusal(
             let broken = conclusions.get(index + 1).and_then(|guard| guard.guard_passed);
             Some(match broken {
                 Some(false) => format!("its {words} is broken"),
+                // A confirmation can also end because a guard will hardly be shown to hold.
                 _ => format!("its {words} is probably broken"),
             })
         }

@@ -57,6 +57,7 @@ pub fn tune(
         seconds: look.total_seconds,
         tried: TriedList::default(),
     };
+    // The screen begins with the profiles: they are the best guess before any trial.
     let mut search = Search::new(&space.space, plan, &space.profiles());
     session.search(&mut search)?;
     session.confirm(&mut search)
@@ -149,12 +150,14 @@ impl TuneSession<'_> {
             trials: (done, self.spec.search_trials),
             configurations: texts,
             best: self.tried.best(&self.shown, &self.limits()),
+            // The mean so far is that of trials of this very server.
             seconds_left: Some(rest as f64 * self.seconds / self.trials.max(1) as f64),
         };
         self.host.show(&TuneEvent::Begin(progress));
         // The same number in every block would give every variant the same place in all of them.
         let seed = self.options.seed.wrapping_add(self.blocks);
         let name = format!("{}-{name}", self.spec.name);
+        // Only a confirmation is evidence, so only it shares an error among attempts.
         let attempts = (stage == TuneStage::Confirm).then_some(self.spec.attempts);
         let block = BlockSpec { name, variants, blocks, seed, attempts };
         let trials = self.host.run(stage, &block)?;
@@ -186,6 +189,7 @@ impl TuneSession<'_> {
     }
 
     fn remember(&mut self, configurations: &[Configuration], trials: &[Trial]) {
+        // Of the same block, because a machine drifts between blocks.
         let default = find(trials, 1, 0);
         for (index, configuration) in configurations.iter().enumerate().skip(1) {
             if let Some(trial) = find(trials, 1, index) {

@@ -36,6 +36,7 @@ impl TuneSpace {
         left_out.retain(|setting| is_wanted(spec, setting.name));
         for setting in &mut settings {
             if let Some(levels) = spec.levels.get(setting.name) {
+                // The user's levels replace ours, but the default stays first: it is level 0.
                 let default = setting.levels[0].clone();
                 let others = levels.iter().filter(|level| **level != default).cloned();
                 setting.levels = std::iter::once(default.clone()).chain(others).collect();
@@ -62,6 +63,7 @@ impl TuneSpace {
         let mut variant = TunedVariant { name, ..TunedVariant::default() };
         for (index, setting) in self.settings.iter().enumerate() {
             let level = usize::from(configuration.level(index));
+            // Level 0 is the default, which the file leaves out.
             if level > 0 {
                 variant.settings.insert(setting.name.into(), setting.levels[level].clone());
             }
@@ -127,6 +129,7 @@ fn leave_out_missing_allocators(
     let Some(place) = settings.iter().position(|setting| setting.name == ALLOCATOR) else { return };
     let installed = |level: &String| level == SYSTEM.1 || find_allocator(root, level).is_some();
     settings[place].levels.retain(installed);
+    // The default alone is no choice.
     if settings[place].levels.len() < 2 {
         settings.remove(place);
         let why = "no other allocator is installed".into();
@@ -146,6 +149,7 @@ fn leave_out_dependents(settings: &mut Vec<SearchableSetting>, left_out: &mut Ve
         })
     };
     let reasons: Vec<Option<String>> = settings.iter().map(missing).collect();
+    // In the order of the settings, in which `retain` visits them.
     let mut reasons = reasons.into_iter();
     settings.retain(|setting| match reasons.next().flatten() {
         Some(why) => {
@@ -161,6 +165,7 @@ fn conditions(settings: &[SearchableSetting]) -> Vec<Condition> {
     let position = |name: &str| settings.iter().position(|setting| setting.name == name);
     let mut conditions = Vec::new();
     for (factor, setting) in settings.iter().enumerate() {
+        // Only if allocators are tried; otherwise the server's own malloc decides.
         if let Some((on, malloc)) = position(ALLOCATOR).zip(setting.malloc) {
             let wanted = if malloc == SYSTEM.0 { SYSTEM.1 } else { malloc };
             let levels = (0_u8..).zip(&settings[on].levels);
@@ -170,6 +175,7 @@ fn conditions(settings: &[SearchableSetting]) -> Vec<Condition> {
         }
         if let Some(on) = setting.requires.and_then(position) {
             let among = (1_u8..).zip(&settings[on].levels[1..]).map(|(index, _)| index);
+            // At any level but the default.
             conditions.push(Condition { factor, level: None, on, among: among.collect() });
         }
     }

@@ -38,6 +38,7 @@ impl TriedList {
             return;
         }
         tried.succeeded += 1;
+        // Of one block only, because another one ran under other conditions.
         if let Some(default) = default.filter(|default| default.outcome == Outcome::Ok) {
             let changes = shown.iter().map(|metric| change(metric, default, trial));
             tried.changes.push(changes.collect());
@@ -51,6 +52,7 @@ impl TriedList {
             shown.iter().skip(1).copied().zip(limits.iter().copied()).collect();
         let holding = self.0.iter().filter_map(|(text, tried)| {
             let medians = tried.medians(shown.len());
+            // A guard without a figure does not hold.
             let holds = guarded.iter().zip(&medians[1..]).all(|((metric, limit), change)| {
                 change.is_some_and(|change| worse(metric) * change <= *limit)
             });

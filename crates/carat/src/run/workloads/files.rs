@@ -37,12 +37,14 @@ pub(crate) fn workload_files(folder: &Path) -> io::Result<Vec<WorkloadPath>> {
 fn add_files(folder: &Path, above: &str, found: &mut Vec<WorkloadPath>) -> io::Result<()> {
     for name in names_in(folder)? {
         let file = folder.join(&name);
+        // Links are not followed: one could lead out of the folder.
         let metadata = fs::symlink_metadata(&file)?;
         let path = format!("{above}/{name}");
         if metadata.is_dir() && !NOT_PACKED.contains(&name.as_str()) {
             add_files(&file, &path, found)?;
         } else if metadata.is_file() {
             let is_executable = metadata.permissions().mode() & 0o100 != 0;
+            // Scripts often have no ending; a binary is not packed.
             if is_source(&name) || (is_executable && is_script(&file)?) {
                 found.push(WorkloadPath { path, is_executable });
             }

@@ -46,6 +46,7 @@ impl WorkloadSource {
         let files = self.list()?;
         let mut names: Vec<String> =
             files.iter().filter_map(|file| Some(file.path.split_once('/')?.0.to_owned())).collect();
+        // Sorted by path, so equal names stand together.
         names.dedup();
         Ok(names)
     }
@@ -54,6 +55,7 @@ impl WorkloadSource {
     pub(crate) fn files(&self, name: &str) -> Result<Vec<WorkloadFile>, WorkloadError> {
         let mut files = Vec::new();
         for WorkloadPath { path, is_executable } in self.list()? {
+            // With the slash, because one name can begin with another.
             if let Some(inside) = path.strip_prefix(name).and_then(|rest| rest.strip_prefix('/')) {
                 let content = self.content(&path)?;
                 files.push(WorkloadFile { path: inside.to_owned(), is_executable, content });

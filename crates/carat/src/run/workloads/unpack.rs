@@ -34,6 +34,7 @@ pub(crate) fn unpack(files: &[WorkloadFile], folder: &Path) -> Result<(), Unpack
         write(file, fresh.path()).map_err(at(&folder.join(&file.path)))?;
     }
     fs::rename(fresh.path(), folder).map_err(at(folder))?;
+    // It has been moved, so dropping the handle must not remove anything.
     let _ = fresh.keep();
     Ok(())
 }
