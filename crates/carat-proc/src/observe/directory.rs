@@ -37,7 +37,6 @@ impl Directory {
         }
     }
 
-    /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }

@@ -26,9 +26,7 @@ pub struct Experiment {
     pub services: BTreeMap<String, ServiceSpec>,
     /// At least two variants with distinct names; the first is the baseline.
     pub variants: Vec<VariantSpec>,
-    /// What is measured.
     pub measure: MeasureSpec,
-    /// How many trials run.
     pub trials: TrialLimits,
     /// The folder of the file; relative directories start here.
     pub folder: PathBuf,
@@ -121,7 +119,6 @@ pub struct CommandSpec {
 /// A ready check with its deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadyCondition {
-    /// What is checked.
     pub check: ReadyCheck,
     /// Deadline.
     pub within: Span,
@@ -141,7 +138,6 @@ pub enum ReadyCheck {
 /// The workload under one set of settings.
 #[derive(Debug, Clone)]
 pub struct VariantSpec {
-    /// The variant's name.
     pub name: String,
     /// Names of the variants that it is also compared with; following them never leads back to it.
     pub controls: Vec<String>,
@@ -157,7 +153,6 @@ pub struct VariantSpec {
     pub dir: Option<PathBuf>,
 }
 
-/// What is measured.
 #[derive(Debug, Clone)]
 pub struct MeasureSpec {
     /// The metric that the verdict is about.

@@ -47,13 +47,11 @@ pub enum FleetError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
         source: io::Error,
     },
     /// A command of the engine failed.
     #[error("`{command}` failed: {detail}")]
     Engine {
-        /// The command line.
         command: String,
         /// What it printed, or why it did not start.
         detail: String,

@@ -23,7 +23,6 @@ pub struct AskedBlock {
 /// The block to run on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockPlace {
-    /// Its number.
     pub block: u32,
     /// The number of the attempt at least, from 1; 1 where the engine does not say.
     pub attempt: u32,

@@ -14,19 +14,13 @@ use std::path::{Path, PathBuf};
 pub enum CensusFileError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// Not from `carat explain --json`.
     #[error("{0} is not the output of `carat explain PID --json`")]
     Foreign(PathBuf),
     /// From another version of carat.
     #[error("{path} has readings of the schema `{found}`; this carat reads `{OUTSIDE_SCHEMA}`")]
     OtherSchema {
-        /// The file.
         path: PathBuf,
         /// Its schema.
         found: String,

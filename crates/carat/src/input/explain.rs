@@ -23,13 +23,11 @@ pub enum ExplainError {
     /// No process of the tree could be read.
     #[error("{0}")]
     Unread(String),
-    /// The process ended.
     #[error("process {0} ended while it was read")]
     Ended(u32),
     /// The results have no such variant.
     #[error("there is no variant `{variant}` in {path}; it has {known}")]
     NoVariant {
-        /// The requested variant.
         variant: String,
         /// The results file.
         path: PathBuf,

@@ -48,11 +48,7 @@ pub enum CaratFileError {
     },
     /// The file cannot be opened or read.
     #[error("cannot read {path}: {source}")]
-    Unreadable {
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// JSON that carat did not write.
     #[error(
         "{0} is not a recording or exported results; give a file that `carat record`, `carat compare` or `carat report --json` wrote"

@@ -52,11 +52,7 @@ pub enum StoreError {
     },
     /// Another process writes to it.
     #[error("{path} is being written by process {pid}; wait for it, or stop it")]
-    Busy {
-        path: PathBuf,
-        /// The process.
-        pid: u32,
-    },
+    Busy { path: PathBuf, pid: u32 },
     /// Not a valid SQLite file, or a value that carat never writes.
     #[error("{path} is damaged: {what}; `carat salvage {path} -o NEW` copies the undamaged trials")]
     Damaged {

@@ -27,9 +27,7 @@ pub enum MergeError {
         "{one} and {other} have different {what}, so their trials cannot be compared; move the one that does not belong here away"
     )]
     Different {
-        /// The first file.
         one: PathBuf,
-        /// The second file.
         other: PathBuf,
         /// What differs.
         what: &'static str,
@@ -39,9 +37,7 @@ pub enum MergeError {
         "{one} and {other} have different content for {what}, so one of them was changed; move the changed one away"
     )]
     Contradiction {
-        /// The first file.
         one: PathBuf,
-        /// The second file.
         other: PathBuf,
         /// Which attempt or trial.
         what: String,

@@ -14,11 +14,7 @@ use std::path::{Path, PathBuf};
 pub enum RecordingError {
     /// It cannot be opened or read.
     #[error("cannot read {path}")]
-    Unreadable {
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// Its first line is not that of a recording.
     #[error("{0} is not a recording of `carat record`; give another file")]
     Foreign(PathBuf),

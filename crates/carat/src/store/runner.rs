@@ -6,10 +6,8 @@ use std::path::PathBuf;
 /// The carat that runs an experiment, and what a later one has to clean up if it is killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runner {
-    /// The process.
     pub identity: Identity,
     /// Token in the environment of every process that it starts.
     pub token: String,
-    /// Its private directory.
     pub directory: PathBuf,
 }

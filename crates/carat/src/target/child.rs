@@ -35,7 +35,6 @@ impl ChildProcess {
         Ok(Self { identity, ended: None })
     }
 
-    /// Its identity.
     pub(crate) fn identity(&self) -> Identity {
         self.identity
     }

@@ -69,7 +69,6 @@ pub enum InstallError {
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
 }
@@ -77,7 +76,6 @@ pub enum InstallError {
 /// Libraries that are installed.
 #[derive(Debug)]
 pub struct Installed {
-    /// Their paths.
     pub libraries: Libraries,
     /// Whether they were not there before.
     pub is_new: bool,

@@ -79,7 +79,6 @@ pub enum LibraryError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
     /// The server has another root, and cannot open files of this one.

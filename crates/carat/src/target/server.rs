@@ -112,7 +112,6 @@ fn read_number(report: &mut impl BufRead) -> io::Result<u64> {
 }
 
 impl Server {
-    /// Its identity.
     pub(crate) fn identity(&self) -> Identity {
         self.child.identity()
     }

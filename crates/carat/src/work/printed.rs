@@ -21,7 +21,6 @@ pub(crate) struct Printing<'a> {
     pub(crate) prefix: Option<&'a Path>,
     /// Whether every program that the server starts inherits the settings.
     pub(crate) no_scrub: bool,
-    /// The server's command.
     pub(crate) command: &'a [String],
 }
 

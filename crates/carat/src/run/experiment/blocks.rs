@@ -20,12 +20,7 @@ const FAILURES_IN_A_ROW: usize = 2;
 pub enum RunError {
     /// A trial could not be run.
     #[error("variant `{variant}`, block {block}: {source}")]
-    Trial {
-        variant: String,
-        block: u32,
-        /// The cause.
-        source: TrialError,
-    },
+    Trial { variant: String, block: u32, source: TrialError },
     /// The results file could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),

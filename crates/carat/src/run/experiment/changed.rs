@@ -31,7 +31,6 @@ pub enum ChangeError {
     )]
     Changed {
         path: PathBuf,
-        /// The experiment.
         name: String,
         /// A line per changed key.
         changes: String,

@@ -12,7 +12,6 @@ pub enum ExperimentEvent<'a> {
         /// Trials in the results file, finished by an earlier run.
         done: usize,
     },
-    /// A trial starts.
     TrialBegins(&'a TrialPlan),
     /// A trial made progress.
     TrialProgresses(TrialProgress),

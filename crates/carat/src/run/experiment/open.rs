@@ -107,7 +107,6 @@ pub fn experiment_info(
 /// An open results file.
 #[derive(Debug)]
 pub struct OpenedResults {
-    /// The file.
     pub store: Store,
     /// What was fixed when the experiment began.
     pub info: ExperimentInfo,

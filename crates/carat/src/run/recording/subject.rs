@@ -17,11 +17,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub(crate) enum RecordingSubject {
     /// A process that ran before. It keeps running.
-    Running {
-        /// Its process tree.
-        tree: Box<Tree>,
-        title: String,
-    },
+    Running { tree: Box<Tree>, title: String },
     /// A command that carat starts and stops.
     Command(Box<CommandSubject>),
 }

@@ -31,18 +31,10 @@ pub struct Prepared {
 pub enum PrepareError {
     /// A setting is unknown or has an invalid value.
     #[error("variant `{variant}`: {source}")]
-    Setting {
-        variant: String,
-        /// The cause.
-        source: SettingError,
-    },
+    Setting { variant: String, source: SettingError },
     /// A setting cannot be applied here.
     #[error("variant `{variant}`: {source}")]
-    Inject {
-        variant: String,
-        /// The cause.
-        source: InjectError,
-    },
+    Inject { variant: String, source: InjectError },
     /// A program is not installed.
     #[error(
         "{user}: program `{program}` was not found; install it (bin/setup installs what the bundled workloads need) or give its path"
@@ -59,7 +51,6 @@ pub enum PrepareError {
     Directory {
         /// The variant, service or command that needs it.
         user: String,
-        /// The directory.
         dir: PathBuf,
     },
 }

@@ -88,7 +88,6 @@ pub enum TrialError {
     Launch {
         /// The server or service.
         what: String,
-        /// The cause.
         source: LaunchError,
     },
     /// A service did not become ready.
@@ -105,7 +104,6 @@ pub enum TrialError {
     Machine {
         /// The failed step.
         what: String,
-        /// The cause.
         source: io::Error,
     },
     /// Processes survived KILL.

@@ -15,12 +15,10 @@ pub enum TuneError {
     /// The settings and levels make no search.
     #[error("{0}; change [search] or the [[knob]] tables")]
     Space(SpaceError),
-    /// The default fails.
     #[error("the server fails without any setting ({outcome}): {detail}")]
     Default {
         /// How its trial ended.
         outcome: Outcome,
-        /// The cause.
         detail: String,
     },
     /// A metric has no value, or one that has no ratio.

@@ -53,7 +53,6 @@ pub struct TunePlan {
 /// Blocks that begin.
 #[derive(Debug, Clone)]
 pub struct TuneProgress {
-    /// The phase.
     pub stage: TuneStage,
     /// Trials of the search so far, and of its budget.
     pub trials: (usize, usize),

@@ -17,7 +17,6 @@ const HOPELESS: u32 = 16;
 /// The blocks that a confirmation requires for one guard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuardForecast {
-    /// The guarded metric.
     pub metric: &'static str,
     /// How much worse it may become, as a fraction.
     pub limit: f64,

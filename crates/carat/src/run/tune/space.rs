@@ -17,7 +17,6 @@ const SYSTEM: (&str, &str) = ("glibc", "system");
 /// The configurations of a search, and what each changes.
 #[derive(Debug, Clone)]
 pub struct TuneSpace {
-    /// The configurations.
     pub space: Space,
     /// Settings that are not tried, with the reason.
     pub left_out: Vec<LeftOutSetting>,
