@@ -73,6 +73,7 @@ pub(crate) fn packages(name: &str) -> String {
 
 /// The allocator that a library belongs to by its file name; `None` for any other library.
 pub(crate) fn allocator_of(library: &Path) -> Option<&'static str> {
+    // Versions and variants follow the name, as in `libtcmalloc_minimal.so.4`.
     let file = library.file_name()?.to_string_lossy();
     ALLOCATORS
         .iter()

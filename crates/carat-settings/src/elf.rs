@@ -54,6 +54,7 @@ pub fn read_elf(path: &Path) -> io::Result<Option<ElfKind>> {
 
 /// Reads which version of Ruby a program is; `None` where it is another program.
 pub fn read_ruby_version(path: &Path) -> io::Result<Option<RubyVersion>> {
+    // The whole file, because a description can be anywhere in it.
     Ok(parse_ruby_version(&fs::read(path)?))
 }
 

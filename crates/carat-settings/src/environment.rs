@@ -176,6 +176,7 @@ impl<'a> EnvironmentBuilder<'a> {
     /// The value that a variable has so far: set here, or inherited and not empty.
     pub fn current(&self, variable: &str) -> Option<String> {
         let set = self.environment.set.get(variable).cloned();
+        // An empty value would be joined as an empty part, which in PATH is the working directory.
         set.or_else(|| (self.context.inherited)(variable)).filter(|value| !value.is_empty())
     }
 
@@ -249,7 +250,7 @@ impl<'a> EnvironmentBuilder<'a> {
         }
         if scrub.has_settings() {
             for name in &self.environment.variables {
-                // The programs that the server starts get these back.
+                // Given back to the programs that the server starts; what carat alone has set just goes.
                 let before = (self.context.inherited)(name);
                 set.extend(before.map(|value| (env::inherited(name), value)));
             }

@@ -28,6 +28,7 @@ fn of_library(root: &Path, program: &Path, elf: &Elf<'_>, name: &str) -> Option<
         let bytes = fs::read(find_library(root, program, elf, name)?).ok()?;
         return contained(&Elf::parse(&bytes).ok()?);
     }
+    // Any other library has no malloc that is known, so the next one is asked.
     match CLibrary::of(name)? {
         CLibrary::Glibc => Some(AllocatorKind::Glibc),
         CLibrary::Musl => Some(AllocatorKind::Musl),

@@ -123,6 +123,7 @@ impl RuntimeReport {
                 extension.source
             ))
         });
+        // A place that this list does not have is that of another version's list.
         let cause = named.unwrap_or_else(|| "a loaded C extension cannot be compacted".to_owned());
         format!(
             "{cause}; `trust_extensions=on` compacts all the same, and the server can crash then"

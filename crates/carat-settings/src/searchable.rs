@@ -55,6 +55,7 @@ fn searchable(
     if setting.forks && server.forks == Some(false) {
         return Err("the server forks no workers".into());
     }
+    // A level can need a later Ruby than its setting.
     let fits =
         |level: &&str| server.ruby.is_none_or(|ruby| setting.versions_of(level).contains(ruby));
     let levels: Vec<String> =

@@ -128,6 +128,7 @@ impl<const LEAST: u64, const MOST: u64> fmt::Display for MemorySize<LEAST, MOST>
 
 impl<const LEAST: u64, const MOST: u64> SettingValue for MemorySize<LEAST, MOST> {
     fn parse(text: &str) -> Option<Self> {
+        // By characters, because the last one can have several bytes.
         let (digits, unit) = match text.char_indices().last()? {
             (at, 'k' | 'K') => (&text[..at], 1 << 10),
             (at, 'm' | 'M') => (&text[..at], 1 << 20),
@@ -150,6 +151,7 @@ impl<const LEAST: u64, const MOST: u64> SettingValue for MemorySize<LEAST, MOST>
 /// Bytes as a user would write them.
 fn size(bytes: u64) -> String {
     let units = [(30, "g"), (20, "m"), (10, "k")];
+    // Zero is a multiple of every unit.
     let unit = units.iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift) && bytes > 0);
     unit.map_or(bytes.to_string(), |(shift, name)| format!("{}{name}", bytes >> shift))
 }

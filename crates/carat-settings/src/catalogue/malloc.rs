@@ -104,6 +104,7 @@ impl Setting for PreloadedAllocator {
         let Some(maps) = process.maps else {
             return SettingStatus::Unknown("/proc/PID/maps cannot be read".into());
         };
+        // No other setting preloads, so the first library is that of this one.
         let Some(library) = environment.preload.first() else {
             return SettingStatus::Unknown("no library was preloaded".into());
         };
@@ -169,6 +170,7 @@ fn behind_links(root: &Path, library: &Path) -> Option<PathBuf> {
 }
 
 fn is_mapped(maps: &str, library: &Path) -> bool {
+    // By its end: from outside, a path in another root begins with that root.
     maps.lines().any(|line| line.ends_with(&library.display().to_string()))
 }
 

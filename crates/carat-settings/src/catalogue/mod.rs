@@ -33,6 +33,7 @@ pub fn find(name: &str) -> Option<&'static SettingDefinition> {
 pub(crate) fn successor_on(setting: &SettingDefinition, ruby: RubyVersion) -> Option<&'static str> {
     let successor = find(setting.successor?)?;
     let versions = VersionRange::new(successor.since, successor.until);
+    // It ends, because a successor is always for later versions.
     if versions.contains(ruby) { Some(successor.name) } else { successor_on(successor, ruby) }
 }
 

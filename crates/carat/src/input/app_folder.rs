@@ -89,8 +89,8 @@ impl AppFolder {
         };
         let is_app = found.rackup || found.rails || found.has_gemfile || procfile.is_some();
         match (is_app, found.serves()) {
-            // Only jobs: a web server that is not there cannot be measured.
             (false, _) => Err(AppFolderError::NoApp(folder.to_owned())),
+            // Only jobs: a web server that is not there cannot be measured.
             (true, false) if found.jobs => Err(AppFolderError::OnlyJobs(folder.to_owned())),
             _ => Ok(found),
         }
@@ -167,8 +167,8 @@ impl AppFolder {
     /// Whether the files say that workers are forked, with the app loaded before.
     fn forks_preloaded(&self) -> bool {
         let Some((_, text)) = &self.puma else { return self.unicorn.is_some() };
-        // With `workers 0` Puma forks none.
         let begins = |word| text.lines().any(|line| line.trim().starts_with(word));
+        // With `workers 0` Puma forks none.
         begins("workers") && begins("preload_app!") && !begins("workers 0")
     }
 
@@ -271,14 +271,14 @@ fn text_in(folder: &Path, name: &str) -> Result<Option<String>, AppFolderError> 
 
 fn text_of(path: &Path) -> Result<Option<String>, String> {
     let length = match fs::metadata(path) {
-        // A file stands where a folder was expected, so what is asked for is not there.
         Ok(file) if file.is_file() => file.len(),
         Ok(_) => return Err("it is no file".into()),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // The length first: what is no text of a person is not read.
+        // A file stands where a folder was expected, so what is asked for is not there.
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
+    // The length first: what is no text of a person is not read.
     if length > LONGEST {
         return Err(format!("it has {length} bytes"));
     }

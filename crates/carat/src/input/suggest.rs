@@ -189,8 +189,8 @@ fn scenario_table(file: &Path) -> Option<toml::Table> {
     let mut found = inner.unwrap_or_else(|| std::mem::take(&mut whole));
     found.retain(|key, _| ["scenario", "data", "headers"].contains(&key));
     if let Some(toml::Value::String(data)) = found.get_mut("data") {
-        let beside = file.parent().unwrap_or(Path::new("")).join(&*data);
         // A data file lies beside the scenarios that name it.
+        let beside = file.parent().unwrap_or(Path::new("")).join(&*data);
         *data = std::path::absolute(beside).ok()?.display().to_string();
     }
     found.contains_key("scenario").then_some(found)

@@ -156,7 +156,7 @@ pub(crate) fn check_rows(connection: &Connection, path: &Path) -> Result<(), Sto
 /// The definitions of all tables by name, in one form.
 pub(crate) fn tables(connection: &Connection) -> rusqlite::Result<Vec<(String, Vec<String>)>> {
     let all = definitions(connection)?.into_iter();
-    // Compared word by word, because older versions wrote other blanks and comments.
+    // Word by word, so that blanks and comments make no difference.
     Ok(all.map(|(name, sql)| (name, words(&sql).unwrap_or_default())).collect())
 }
 

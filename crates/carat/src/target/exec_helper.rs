@@ -92,7 +92,7 @@ fn highest_memory() -> Bytes {
 
 /// Replaces this process; returns only the reason why that failed.
 fn exec(spec: &LaunchSpec) -> Result<String, String> {
-    // Before the root changes, because the log lies outside of the new one.
+    // Before the root changes, so that the path is that of this system.
     let log = OpenOptions::new()
         .append(true)
         .create(true)

@@ -156,8 +156,8 @@ impl WatchedLog {
             return Ok(());
         }
         let end = found.len().saturating_sub(KEPT_END);
-        // PUNCH_HOLE requires KEEP_SIZE, and the size keeps its writer at the end (fallocate(2)).
         let hole = end.saturating_sub(KEPT_BEGINNING);
+        // PUNCH_HOLE requires KEEP_SIZE, and the size keeps its writer at the end (fallocate(2)).
         let free = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(file, free, KEPT_BEGINNING, hole) {
             // Set, not added: every hole begins at the same place and covers the ones before.

@@ -111,6 +111,7 @@ fn least_seconds(experiment: &Experiment) -> f64 {
     let Some(load) = experiment.task.generated_load() else { return 0.0 };
     let loads = [Some(load.measured("")), load.warmup("")];
     let loads: f64 = loads.iter().flatten().map(load_seconds).sum();
+    // The load depends on the server's speed, so nothing is known.
     if loads == 0.0 {
         return 0.0;
     }
@@ -169,7 +170,6 @@ fn load_text(load: &LoadTemplate, folder: &Path) -> String {
         LoadSpec::Cable(load) => {
             let (steps, broadcasts) = (load.steps as usize, load.broadcasts as usize);
             let (steps, broadcasts) = (count(steps, "step"), count(broadcasts, "broadcast"));
-            // The load depends on the server's speed, so nothing is known.
             format!("{steps} of {} connections each, {broadcasts} per step", load.step_size)
         }
     }

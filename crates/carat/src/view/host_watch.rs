@@ -44,8 +44,8 @@ impl Drop for Screen {
 
 /// Shows the trees that `read` returns until the user ends it. Returns the command that was chosen.
 pub(crate) fn watch_host(read: impl Fn() -> HostTrees) -> anyhow::Result<Option<String>> {
-    // Keys come from standard input, the screen goes to standard error: both must be a terminal.
     let dumb = output::variable("TERM").is_none_or(|term| term == "dumb");
+    // Keys come from standard input, the screen goes to standard error: both must be a terminal.
     if dumb || !io::stderr().is_terminal() || !io::stdin().is_terminal() {
         bail!("--watch needs a terminal; without one use `carat ps`, or `carat ps --json`");
     }

@@ -56,7 +56,7 @@ impl ProgressText {
                 let _ = write!(line, " · {memory}");
             }
         }
-        // As a part of a search, its own time left would mislead.
+        // What it is a part of shows the time that is left of the whole.
         let left = self.left(plan.block, elapsed).filter(|_| self.context.is_none());
         if let Some(left) = left {
             let _ = write!(line, " · at most {} left", time_left(left));

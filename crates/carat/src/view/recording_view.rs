@@ -25,8 +25,8 @@ pub(crate) struct RecordingView {
 
 impl RecordingView {
     pub(crate) fn new(limit: Option<Duration>) -> Self {
-        // Keys come from standard input, so that must be a terminal too.
         let dumb = output::variable("TERM").is_none_or(|term| term == "dumb");
+        // Keys come from standard input, so that must be a terminal too.
         let live = io::stderr().is_terminal() && io::stdin().is_terminal() && !dumb;
         Self { screen: live.then(open_screen).flatten(), limit, printed: None }
     }
