@@ -134,7 +134,7 @@ fn prepare_one(
         inherited,
         ruby: ruby.as_deref(),
         probe: true,
-        // Programs that the server starts inherit no settings, as under `carat exec`.
+        // No other program inherits settings; the probe stays, as every Ruby is measured.
         scrub: Scrub::Settings,
     };
     let mut injection = inject(&request, || Ok(libraries.clone()))
