@@ -35,7 +35,7 @@ impl Cgroup {
 
     /// The group's figures. Finds the group again whenever the members have changed.
     pub(super) fn read(&mut self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupSample> {
-        // Listing the group's processes costs a read per subgroup; its figures cost three.
+        // Listing the group's processes costs a read for each group below, so not in every sample.
         if self.members != members {
             self.members = members.to_vec();
             self.group = self.own_group(root, members);
