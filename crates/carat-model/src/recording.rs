@@ -1,6 +1,6 @@
 //! A recording: the memory of one process tree over time.
 
-use super::{Bytes, GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
+use super::{GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
 use carat_outside::who::Way;
 use serde::{Deserialize, Serialize};
 

@@ -122,7 +122,7 @@ fn who(
     class: Option<&str>,
     kept: bool,
 ) -> anyhow::Result<(WhoCensus, OutsideReading)> {
-    let request = WhoRequest { class: class.map(str::to_owned), kept };
+    let request = WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept };
     let census = Census { who: Some(dump.who(&request)?), ..Census::default() };
     let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
     let reading = prepare_outside(&reading, Audience::Own);
