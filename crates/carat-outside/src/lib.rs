@@ -11,7 +11,7 @@
 //!  census                      one reading of one process: plain data
 //!  glance                      version, allocator and arenas alone, in few reads
 //!  unshared                    why pages of a forked process are no longer shared
-//!  who                         who keeps objects alive, by name
+//!  who                         who keeps objects alive, by name; heap dumps, written and read
 //!  reach                       what the roots reach, and what a full collection would free
 //!  owners                      who holds malloc's chunks
 //!  malloc                      arenas and chunks of glibc

@@ -61,5 +61,6 @@ fn write_dump(
     if others > 0 {
         writeln!(out, "  and {}; --classes N shows more", grouped_count(others, "other class"))?;
     }
+    head.left_out.iter().try_for_each(|reason| writeln!(out, "  {}", one_line(reason)))?;
     writeln!(out, "Next: carat explain {target} --who")
 }

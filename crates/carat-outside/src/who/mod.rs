@@ -28,4 +28,4 @@ pub use data::{
     ClassHolders, CodePlace, CountedWay, Holder, KeeperKind, KeptAmount, KeptBy, KeptClass,
     KeptNode, KeptTree, SoleHolder, Way, WayLink, WayRoot, WayStep, WhoCensus,
 };
-pub use search::{WhoRequest, WhoSources, find_who, who_need};
+pub use search::{WhoRequest, WhoSources, WhoUnknown, find_who, who_need};

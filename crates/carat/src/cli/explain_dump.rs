@@ -49,6 +49,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let kept = since.is_some() || args.format.is_some() || args.json;
     let before = since.map(|since| Ok::<_, anyhow::Error>(who(&load(since)?, None, true)?.1));
     let before = before.transpose()?;
+    if let (Some(before), Some(since)) = (&before, since) {
+        say_what_is_left_out(since, before);
+    }
     let dump = load(path)?;
     let head = DumpHead {
         objects: dump.objects(),
@@ -58,11 +61,14 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     };
     let found = args.look.who.is_some().then(|| who(&dump, class.as_deref(), kept)).transpose()?;
     let (who, reading) = found.unzip();
-    let grown = before.zip(reading).map(|(before, after)| {
+    let grown = before.as_ref().zip(reading.as_ref()).map(|(before, after)| {
         holder_growth(&before.processes, &after.processes).map_err(anyhow::Error::msg)
     });
     let grown = grown.transpose()?;
     let classes = dump.classes();
+    if let (true, Some(reading)) = (since.is_some() || args.format.is_some(), &reading) {
+        say_what_is_left_out(path, reading);
+    }
     if let (Some(WhoFormat::Speedscope), Some(who)) = (args.format, &who) {
         let kept = who.kept.as_ref().context("the dump says nothing of what is kept")?;
         output::print_data(&speedscope(&[(args.target.clone(), kept)]))?;
@@ -110,10 +116,15 @@ fn load(path: &Path) -> anyhow::Result<HeapDump> {
     let open = || open_dump(path);
     let dump = read_dump(&open, dump_text_bytes(path), &room)
         .with_context(|| format!("cannot read the heap dump {shown}"))?;
-    for reason in dump.left_out() {
-        output::print_message(&format!("{shown}: {reason}"));
-    }
     Ok(dump)
+}
+
+/// Says on standard error what does not count of a dump that is not printed itself.
+fn say_what_is_left_out(path: &Path, reading: &OutsideReading) {
+    let who = reading.processes.iter().filter_map(|census| census.who.as_ref());
+    let shown = path.display();
+    who.flat_map(|who| &who.unnamed)
+        .for_each(|reason| output::print_message(&format!("{shown}: {reason}")));
 }
 
 /// Who keeps what, and the same as a reading that can be compared.

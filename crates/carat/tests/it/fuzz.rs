@@ -14,6 +14,8 @@ use std::path::Path;
 mod cable_message;
 #[path = "../../../../fuzz/bodies/experiment.rs"]
 mod experiment;
+#[path = "../../../../fuzz/bodies/heap_dump.rs"]
+mod heap_dump;
 #[path = "../../../../fuzz/bodies/http_response.rs"]
 mod http_response;
 #[path = "../../../../fuzz/bodies/maps.rs"]
@@ -191,6 +193,11 @@ fn jemalloc_read_from_outside_has_sums_that_agree_whatever_the_process_holds() {
 #[test]
 fn malloc_read_from_outside_has_sums_that_agree_whatever_the_process_holds() {
     try_one_in(FILES, "outside_malloc", outside_malloc::check);
+}
+
+#[test]
+fn a_heap_dump_of_any_bytes_is_refused_or_read_with_sums_that_agree() {
+    try_one_in(4, "heap_dump", heap_dump::check);
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod fuzz;
 mod gem;
 mod growth_captured;
 mod handing_on;
+mod heap_dump;
 mod heaps;
 mod kubernetes_cluster;
 mod load_cable;

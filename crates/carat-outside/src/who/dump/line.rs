@@ -67,6 +67,7 @@ impl<'a, 'n> ObjectLines<'a, 'n> {
             self.put(format_args!(", \"frozen\":true"));
         }
         self.of_type(view);
+        self.code(view, node);
         let count = self.references(view, class, (node, edges));
         self.put(format_args!(", \"memsize\":{memsize}"));
         let head = self.names.nodes.head(node);
@@ -122,6 +123,22 @@ impl<'a, 'n> ObjectLines<'a, 'n> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The place of a block, of what it captured, and of bytecode.
+    fn code(&mut self, view: &SlotView<'_>, node: u32) {
+        let has_place = match view.kind() {
+            SlotType::DATA => true,
+            SlotType::IMEMO => {
+                matches!(imemo_kind(view.flags, view.heap.version()), Some("env" | "iseq"))
+            }
+            _ => false,
+        };
+        let place = has_place.then(|| self.names.holder(node, false).code).flatten();
+        if let Some(place) = place {
+            let place = serde_json::to_string(&place).unwrap_or_default();
+            self.put(format_args!(", \"code\":{place}"));
         }
     }
 

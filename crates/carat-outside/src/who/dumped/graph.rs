@@ -399,7 +399,8 @@ impl WhoSubject for DumpSubject<'_> {
         let kind = SlotType(object.kind);
         let name = self.names.name(self.names.of_object(object)).to_owned();
         let length = (object.length != NO_LENGTH && in_full).then_some(u64::from(object.length));
-        let holder = Holder { name, length, ..Holder::default() };
+        let code = self.graph.objects.code(object.address);
+        let holder = Holder { name, length, code, ..Holder::default() };
         match kind {
             SlotType::CLASS | SlotType::MODULE => {
                 let class = self.graph.objects.classes.get(&object.address);
@@ -420,7 +421,7 @@ impl WhoSubject for DumpSubject<'_> {
                     "iseq" => KeeperKind::Code,
                     _ => KeeperKind::Internal,
                 };
-                Holder { kind, name: printable(name), ..Holder::default() }
+                Holder { kind, name: printable(name), ..holder }
             }
             SlotType::ARRAY if object.class == 0 => Holder { name: "Array".into(), ..holder },
             SlotType::HASH if object.class == 0 => Holder { name: "Hash".into(), ..holder },

@@ -1,6 +1,7 @@
 //! One line of a dump.
 
 use crate::heap::SlotType;
+use crate::who::data::CodePlace;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ pub(super) struct DumpLine<'a> {
     pub(super) flags: DumpFlags,
     pub(super) references: Addresses,
     pub(super) reference_names: Option<Vec<Option<String>>>,
+    pub(super) code: Option<CodePlace>,
 }
 
 #[derive(Debug, Default, Deserialize)]

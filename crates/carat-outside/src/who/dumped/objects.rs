@@ -3,9 +3,15 @@
 use super::line::{DumpLine, address, slot_type};
 use crate::hash::AddressMap;
 use crate::heap::SlotType;
+use crate::printable::printable;
+use crate::who::data::CodePlace;
+use std::collections::HashMap;
 
 /// Objects of one part of the index.
 const PART: usize = 64;
+
+/// Objects with a place of code, at most.
+const PLACES: usize = 1 << 20;
 
 /// One object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +56,10 @@ pub(super) struct DumpObjects {
     tells_singletons: bool,
     /// Objects that were there twice.
     pub(super) again: u64,
+    /// Places of code, and the objects that have one by address.
+    codes: Vec<CodePlace>,
+    code_numbers: HashMap<CodePlace, u32>,
+    code_of: AddressMap<u32>,
 }
 
 impl DumpObjects {
@@ -89,9 +99,28 @@ impl DumpObjects {
             let class = DumpClass { name, superclass, is_singleton: line.singleton };
             self.classes.insert(at, class);
         }
+        if let Some(place) = line.code.take().filter(|_| self.code_of.len() < PLACES) {
+            self.place(at, &place);
+        }
         self.references += line.references.0.len() as u64;
         self.has_names |= line.reference_names.is_some();
         true
+    }
+
+    fn place(&mut self, at: u64, place: &CodePlace) {
+        let CodePlace { label, path, line } = place;
+        let place = CodePlace { label: printable(label), path: printable(path), line: *line };
+        let next = self.codes.len() as u32;
+        let number = *self.code_numbers.entry(place.clone()).or_insert(next);
+        if number == next {
+            self.codes.push(place);
+        }
+        self.code_of.insert(at, number);
+    }
+
+    /// The place of the code of the object at an address.
+    pub(super) fn code(&self, address: u64) -> Option<CodePlace> {
+        self.codes.get(*self.code_of.get(&address)? as usize).cloned()
     }
 
     fn internal_number(&mut self, name: &str) -> u16 {

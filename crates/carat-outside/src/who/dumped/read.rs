@@ -235,9 +235,11 @@ impl HeapDump {
     }
 
     fn unnamed(&self) -> Vec<String> {
+        let mut reasons = self.left_out();
         let reason = "this dump has no names of references: variables and keys have no names; one of `carat heap-dump` has them";
         let without = !self.graph.has_names();
-        without.then(|| reason.to_owned()).into_iter().collect()
+        reasons.extend(without.then(|| reason.to_owned()));
+        reasons
     }
 
     /// Objects by class, the most bytes first: name, objects, bytes, old objects, and objects to which no root leads.
