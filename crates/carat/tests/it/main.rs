@@ -58,6 +58,7 @@ mod outside_explain;
 mod outside_files;
 mod outside_heap;
 mod outside_jemalloc;
+mod outside_jemalloc_options;
 mod outside_malloc;
 mod outside_ruby;
 mod own_application;

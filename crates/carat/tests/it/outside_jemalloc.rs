@@ -19,47 +19,47 @@ const TUNABLE: &str = "glibc.rtld.optional_static_tls=65536";
 /// Attempts to find the process as it was when jemalloc was asked.
 const ATTEMPTS: u32 = 10;
 
-fn library(version: TestRuby) -> PathBuf {
+pub(crate) fn library(version: TestRuby) -> PathBuf {
     carat_settings::find_allocator(&version.root(), "jemalloc").unwrap()
 }
 
 /// A Ruby that can ask jemalloc.
-fn start(version: TestRuby) -> OutsideRuby {
+pub(crate) fn start(version: TestRuby) -> OutsideRuby {
     start_with(version.command(Some(&library(version))))
 }
 
-fn start_with(command: Command) -> OutsideRuby {
+pub(crate) fn start_with(command: Command) -> OutsideRuby {
     let mut ruby = OutsideRuby::start_command(command);
     let inside = serde_json::to_string(INSIDE).unwrap().replace('#', "\\#");
     ruby.eval(&format!("eval({inside}); 1"));
     ruby
 }
 
-fn owners() -> LookOptions {
+pub(crate) fn owners() -> LookOptions {
     LookOptions { owners: true, ..LookOptions::default() }
 }
 
-fn malloc(census: &Census) -> &MallocCensus {
+pub(crate) fn malloc(census: &Census) -> &MallocCensus {
     census.malloc.as_ref().unwrap_or_else(|| panic!("{:?}", census.unknown))
 }
 
-fn own(census: &Census) -> &JemallocCensus {
+pub(crate) fn own(census: &Census) -> &JemallocCensus {
     malloc(census).jemalloc.as_ref().unwrap_or_else(|| panic!("{:?}", census.serving))
 }
 
-fn held(census: &Census) -> &OwnerCensus {
+pub(crate) fn held(census: &Census) -> &OwnerCensus {
     census.owners.as_ref().unwrap_or_else(|| panic!("{:?}", census.unknown))
 }
 
 /// The anonymous memory of a process by the kernel, in bytes.
-fn anonymous(pid: u32) -> u64 {
+pub(crate) fn anonymous(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
 /// What jemalloc says of itself, in bytes: allocated, active, dirty, muzzy, retained.
-fn said(inside: &Value) -> [u64; 5] {
+pub(crate) fn said(inside: &Value) -> [u64; 5] {
     let pages = |key| number(inside, key) * number(inside, "page");
     [
         number(inside, "allocated"),
@@ -70,7 +70,7 @@ fn said(inside: &Value) -> [u64; 5] {
     ]
 }
 
-fn read(own: &JemallocCensus) -> [u64; 5] {
+pub(crate) fn read(own: &JemallocCensus) -> [u64; 5] {
     let pages = [own.dirty.bytes, own.muzzy.bytes, own.retained.bytes];
     [own.allocated_bytes, own.active_bytes, pages[0], pages[1], pages[2]]
 }
@@ -80,25 +80,31 @@ fn every_figure_equals_what_jemalloc_says_to_the_byte(version: TestRuby) {
     let mut ruby = start(version);
     ruby.eval("Jemalloc.fragment");
     ruby.eval("Jemalloc.settle");
+    let census = calm(&mut ruby, &format!("{version:?}"));
+    let classes = ruby.ask("classes");
+    assert_same_classes(own(&census), &classes, version);
+    assert_eq!(own(&census).torn_slabs, 0, "{version:?}");
+    assert!(malloc(&census).thread_caches >= 1, "{version:?}");
+    let total = malloc(&census).total();
+    assert!(total.thread_cached.bytes > 0 && total.missing_bytes == 0, "{version:?}");
+}
+
+/// A reading whose figures equal what jemalloc says of the same moment; from then on the Ruby answers questions only.
+pub(crate) fn calm(ruby: &mut OutsideRuby, context: &str) -> Census {
     ruby.begin("Jemalloc.serve");
     // The first questions fill caches.
     (0..3).for_each(|_| drop((ruby.ask("figures"), ruby.ask("classes"))));
     let mut last = None;
     for _ in 0..ATTEMPTS {
         let census = ruby.look(&LookOptions::default());
-        let inside = ruby.ask("figures");
-        last = Some((read(own(&census)), said(&inside)));
-        if last.is_some_and(|(read, said)| read == said) {
-            let classes = ruby.ask("classes");
-            assert_same_classes(own(&census), &classes, version);
-            assert_eq!(own(&census).torn_slabs, 0, "{version:?}");
-            assert!(malloc(&census).thread_caches >= 1, "{version:?}");
-            let total = malloc(&census).total();
-            assert!(total.thread_cached.bytes > 0 && total.missing_bytes == 0, "{version:?}");
-            return;
+        let inside = said(&ruby.ask("figures"));
+        let read = read(own(&census));
+        if read == inside {
+            return census;
         }
+        last = Some((read, inside));
     }
-    panic!("outside and inside differ: {last:?} in {version:?}");
+    panic!("outside and inside differ: {last:?} with {context}");
 }
 
 /// Every class has as many regions and slabs as jemalloc counts, but for the text of the first answer.
@@ -271,17 +277,18 @@ fn a_jemalloc_that_is_loaded_and_does_not_serve_is_not_the_allocator() {
 
 #[test]
 fn the_huge_page_allocator_of_jemalloc_is_refused_by_name() {
-    require!(Roots("trixie"));
-    let version = TestRuby::InRoot("trixie");
-    let mut command = version.command(Some(&library(version)));
-    command.env("MALLOC_CONF", "hpa:true");
-    let ruby = start_with(command);
-    let census = ruby.look(&owners());
-    for part in [CensusPart::Malloc, CensusPart::Owners] {
-        let reason = census.reason(part).unwrap_or_else(|| panic!("{:?}", census.malloc));
-        assert!(reason.contains("HPA"), "{reason}");
+    require!(Roots("bookworm"), Roots("trixie"));
+    for version in [TestRuby::InRoot("bookworm"), TestRuby::InRoot("trixie")] {
+        let mut command = version.command(Some(&library(version)));
+        command.env("MALLOC_CONF", "hpa:true");
+        let ruby = start_with(command);
+        let census = ruby.look(&owners());
+        for part in [CensusPart::Malloc, CensusPart::Owners] {
+            let reason = census.reason(part).unwrap_or_else(|| panic!("{:?}", census.malloc));
+            assert!(reason.contains("HPA"), "{reason} in {version:?}");
+        }
+        assert!(census.heap.is_some(), "{version:?}");
     }
-    assert!(census.heap.is_some());
 }
 
 #[test]
