@@ -27,7 +27,7 @@ pub use chosen::{SettingError, Settings};
 pub use elf::{ElfKind, read_elf, read_ruby_version};
 pub use environment::{ApplyError, Environment, Scrub, StartContext};
 pub use linked::linked_malloc;
-pub use manual::{list, manual};
+pub use manual::{list, manual, summaries};
 pub use observation::{MallocInUse, ProcessObservation, RuntimeReport, SettingStatus};
 pub use profile::profiles;
 pub use searchable::{

@@ -55,6 +55,11 @@ pub fn list() -> String {
     text
 }
 
+/// Every setting: its name, what it accepts, and its effect in a sentence.
+pub fn summaries() -> impl Iterator<Item = (&'static str, String, String)> {
+    definitions().map(|one| (one.name, (one.accepted)(), clause(&one.does.replace('`', ""))))
+}
+
 /// The first sentence, or as much of it as fits, up to the end of a clause where there is one.
 fn clause(text: &str) -> String {
     let sentence = text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.');

@@ -57,6 +57,11 @@ enum Command {
     Load(load::LoadArgs),
     /// Apply settings, then become the server
     Exec(exec::ExecArgs),
+    /// Print the JSON Schema of the experiment file, for editors
+    #[command(
+        after_help = "Examples:\n  carat schema > carat.schema.json    the file that the first line of `carat init` names"
+    )]
+    Schema,
     /// Install the libraries for servers that carat does not start itself
     Install(install::InstallArgs),
     /// List, show or unpack the bundled workloads
@@ -113,6 +118,7 @@ pub fn main() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Schema => shell::schema(),
         Command::Install(args) => install::run(&args),
         Command::Workload(args) => workload::run(&args),
     };

@@ -14,6 +14,7 @@ mod experiment;
 mod file;
 mod order;
 mod parse;
+mod schema;
 mod task;
 mod template;
 mod text_file;
@@ -28,6 +29,7 @@ pub use experiment::{
     TrialLimits, TrialLoad, TrialTask, VariantSpec,
 };
 pub use order::{BlockPosition, block_objects, block_order, trial_id};
+pub use schema::experiment_schema;
 pub use template::{Placeholders, fill, fill_address};
 pub use text_file::read_text_file;
 pub use tune::{BlockSpec, KnobLevel, KnobSpec, TuneSpec, TunedVariant};

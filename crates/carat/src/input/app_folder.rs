@@ -235,12 +235,16 @@ fn profile(name: &str, comment: &str) -> VariantText {
     }
 }
 
+/// Editors read it in the first lines of a TOML file: a schema, relative to the file.
+const SCHEMA_LINE: &str = "#:schema ./carat.schema.json";
+
 /// The experiment file for an app, and what its files do not say.
 pub fn app_experiment(app: &AppFolder) -> (String, Vec<String>) {
     let (command, why) = app.command();
     let unknown = app.unknown();
     let mut comments = vec![
         "Written by `carat init` from the files of this folder; nothing was started. Run it: carat compare carat.toml".to_owned(),
+        "For an editor that knows TOML, the line above names a schema: carat schema > carat.schema.json".to_owned(),
         format!("How it was chosen: {why}."),
     ];
     comments.extend(unknown.iter().map(|one| format!("Not known: {one}.")));
@@ -260,7 +264,7 @@ pub fn app_experiment(app: &AppFolder) -> (String, Vec<String>) {
         primary: metric::MEMORY_PSS_FINAL.id,
         guard: (metric::LATENCY_P95.id, "+10%"),
     };
-    (text.text(), unknown)
+    (format!("{SCHEMA_LINE}\n{}", text.text()), unknown)
 }
 
 /// The text of a file of a folder; `None` if there is none of that name.

@@ -84,6 +84,7 @@ mod run_task;
 mod runtime;
 mod sample_captured;
 mod sample_ledger;
+mod schema;
 mod seal;
 mod services;
 mod serving;
