@@ -29,7 +29,7 @@ fn read(text: &str) -> Result<HeapDump, DumpFileError> {
 }
 
 fn who(dump: &HeapDump, class: Option<&str>) -> WhoCensus {
-    dump.who(&WhoRequest { class: class.map(str::to_owned), kept: true }).unwrap()
+    dump.who(&WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept: true }).unwrap()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn what_is_no_dump_or_has_no_roots_is_refused() {
         .collect();
     let dump = read(&without).unwrap();
     assert!(matches!(dump.who(&WhoRequest::default()), Err(WhoUnknown::NoRoots)));
-    let none = read(NAMED).unwrap().who(&WhoRequest { class: Some("Psot".into()), kept: false });
+    let none = read(NAMED).unwrap().who(&WhoRequest { classes: vec!["Psot".into()], kept: false });
     assert!(matches!(none, Err(WhoUnknown::NoClass(_))));
     assert!(is_dump_line(NAMED.lines().next().unwrap().as_bytes()));
     for other in ["", "{}", "{\"type\":\"header\"}", "[1]", "{\"address\":\"0x1\"}"] {
