@@ -45,6 +45,7 @@ pub fn spread_range(spread: f64, pairs: usize) -> (f64, f64) {
 /// deviation `spread`, both as fractions. `None` where the difference is zero: no number of blocks
 /// proves that.
 pub fn blocks_for(spread: f64, difference: f64) -> Option<u32> {
+    // A tiny difference needs more blocks than can be counted: no answer, not a saturated one.
     let blocks = (BLOCKS_PER_SQUARE * (spread / difference).powi(2)).ceil();
     (difference > 0.0 && blocks < f64::from(u32::MAX)).then_some(SMALLEST_BUDGET.max(blocks as u32))
 }
@@ -53,6 +54,7 @@ pub fn blocks_for(spread: f64, difference: f64) -> Option<u32> {
 ///
 /// `None` below six blocks: they cannot decide anything at 95 %, however large the difference.
 pub fn detectable(spread: f64, budget: u32) -> Option<f64> {
+    // A single look leaves out no average, so its interval is wider than the rule assumes.
     let coarse = if budget < COARSE_BELOW { COARSE } else { 1.0 };
     (budget >= 6).then(|| coarse * spread * (BLOCKS_PER_SQUARE / f64::from(budget)).sqrt())
 }
@@ -62,6 +64,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;
+    // With an odd number both places are the middle, so one formula serves both cases.
     Some(0.5 * (sorted[last / 2] + sorted[last - last / 2]))
 }
 

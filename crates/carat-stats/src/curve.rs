@@ -34,6 +34,7 @@ impl CurveDesign {
     /// A block in which any step is missing does not count.
     pub fn judge(&self, blocks: &[Option<Vec<f64>>], margin: (f64, f64)) -> JudgedCurve {
         let steps = blocks.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        // A mean over fewer steps differs without any effect, so such a block does not count.
         let complete: Vec<Option<&[f64]>> = blocks
             .iter()
             .map(|block| block.as_deref().filter(|block| block.len() == steps))
@@ -56,6 +57,7 @@ pub fn rising(values: &[f64]) -> Vec<f64> {
     for &value in values {
         let (mut sum, mut count) = (value, 1);
         while let Some(&(before, size)) = pools.last() {
+            // Equal neighbours do not dip, so they stay apart.
             if before / size as f64 <= sum / count as f64 {
                 break;
             }

@@ -30,6 +30,7 @@ pub fn clusters(values: &[f64]) -> Option<Clusters> {
         return None;
     }
     sorted.sort_unstable_by(f64::total_cmp);
+    // One or two values are outliers, not a group; of many values a group has at least a tenth.
     let smallest = SMALLEST_GROUP.max(sorted.len() / 10);
     let splits = smallest..=sorted.len() - smallest;
     let (_, at) = splits
@@ -38,6 +39,7 @@ pub fn clusters(values: &[f64]) -> Option<Clusters> {
     let (low, high) = sorted.split_at(at);
     let variance = squares(low) / low.len() as f64 + squares(high) / high.len() as f64;
     let gap = mean(high) - mean(low);
+    // A product, not a quotient: two groups without any variance are apart too.
     let apart = gap > 0.0 && gap * std::f64::consts::SQRT_2 > APART * variance.sqrt();
     let upper = high.len() as f64 / sorted.len() as f64;
     apart.then(|| Clusters { upper, centres: (mean(low), mean(high)) })
@@ -49,6 +51,7 @@ pub fn clusters(values: &[f64]) -> Option<Clusters> {
 /// Sen's slope times the number of values. `None` where there is no trend.
 pub fn drift(values: &[f64]) -> Option<f64> {
     let n = values.len();
+    // Of seven values even a perfect order does not reach 0.1 % with the normal approximation.
     if n < 8 {
         return None;
     }
@@ -58,6 +61,7 @@ pub fn drift(values: &[f64]) -> Option<f64> {
         for (j, late) in values.iter().enumerate().skip(i + 1) {
             let rise = late - early;
             slopes.push(rise / (j - i) as f64);
+            // The sign of 0.0 is 1, but a tie counts for neither direction.
             score += if rise == 0.0 { 0.0 } else { rise.signum() };
         }
     }
@@ -79,6 +83,7 @@ pub fn neighbour_correlation(values: &[f64]) -> Option<f64> {
     let all = squares(values);
     let correlation = together / all;
     let bound = normal::upper_quantile(0.005) / (values.len() as f64).sqrt();
+    // Negative correlation makes intervals wider than necessary, which needs no warning.
     (all > 0.0 && correlation > bound).then_some(correlation)
 }
 

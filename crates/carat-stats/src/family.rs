@@ -68,6 +68,7 @@ impl Design {
 
     /// The design whose looks are after multiples of `round` blocks, so that each look has complete rounds only.
     pub fn in_rounds(alpha: f64, claims: usize, budget: u32, round: u32) -> Self {
+        // An experiment without claims still has a design, so that its looks can be printed.
         let levels = 1..=claims.max(1);
         let levels = levels.map(|open| Level::new(alpha / open as f64, budget, round));
         Self { levels: levels.collect() }
@@ -92,10 +93,12 @@ impl Design {
         let mut running: Vec<Running> = claims.iter().map(Running::new).collect();
         let blocks = claims.iter().map(|claim| claim.pairs.len()).max().unwrap_or(0);
         for block in 0..blocks {
+            // Looks count pairs, not blocks: a block that was dropped must not use up a look.
             for claim in &mut running {
                 claim.take(block);
             }
             let mut open = count_open(&running);
+            // A decided claim raises the level of the others: they look at the same pairs again.
             loop {
                 for claim in &mut running {
                     claim.look(self.level(open), open);
@@ -114,6 +117,7 @@ impl Design {
 impl Level {
     fn new(alpha: f64, budget: u32, round: u32) -> Self {
         let difference = Sequence::in_rounds(alpha, budget, round);
+        // Both at the same pairs: a verdict of equivalence needs the interval of the same look.
         let blocks: Vec<u32> = difference.looks.iter().map(|look| look.blocks).collect();
         let equivalence = Sequence::at(&blocks, 2.0 * difference.alpha);
         Self { difference, equivalence }
@@ -159,9 +163,11 @@ impl<'a> Running<'a> {
             return;
         }
         self.looked = (blocks, open);
+        // A level has looks of its own: with less error its first look is later.
         let Some(look) = level.difference.look_at(blocks) else { return };
         let (decision, look) = self.decision(level, look);
         let decided = decision != Decision::Undecided;
+        // An interval that never reached its confidence would be read as if it had.
         let look = look.cut.is_some().then_some(look);
         self.judged = Judged { decision, decided_after: decided.then_some(blocks), look };
         self.decided_with = decided.then_some(open);
@@ -174,9 +180,11 @@ impl<'a> Running<'a> {
             return self.judged;
         };
         let taken = self.taken.len() as u32;
+        // Pairs after the last look belong to no look and would add an unpaid one.
         let last = level.difference.looks.iter().rfind(|look| look.blocks <= taken).copied();
         if let Some(last) = last.filter(|last| Some(last.blocks) != self.judged.decided_after) {
             self.taken.truncate(last.blocks as usize);
+            // The decision stays whatever comes later; only an interval that agrees is shown.
             let (decision, look) = self.decision(level, last);
             if decision == self.judged.decision {
                 self.judged.look = Some(look);
@@ -188,6 +196,7 @@ impl<'a> Running<'a> {
     /// The decision at `look`, and the look whose interval supports it.
     fn decision(&self, level: &Level, look: Look) -> (Decision, Look) {
         let walsh = Walsh::new(&self.taken);
+        // Difference first: an interval inside the margin may exclude zero all the same.
         match level.difference.interval(look, &walsh) {
             Some((_, high)) if high < 0.0 => return (Decision::Less, look),
             Some((low, _)) if low > 0.0 => return (Decision::More, look),
@@ -197,6 +206,7 @@ impl<'a> Running<'a> {
         let Some(wider) = level.equivalence.look_at(look.blocks) else {
             return (Decision::Undecided, look);
         };
+        // Strict: an interval that touches the margin does not exclude a difference that matters.
         match level.equivalence.interval(wider, &walsh) {
             Some((low, high)) if lowest < low && high < highest => (Decision::Equivalent, wider),
             _ => (Decision::Undecided, look),
@@ -220,6 +230,7 @@ pub enum GuardResult {
 /// Each side has half the error of `sequence`; the first decision stays.
 pub fn guard(sequence: &Sequence, pairs: &[f64], limit: f64) -> GuardResult {
     for &look in &sequence.looks {
+        // Looks are in order, so one that lacks pairs ends the search.
         let Some(pairs) = pairs.get(..look.blocks as usize) else { break };
         match sequence.interval(look, &Walsh::new(pairs)) {
             Some((_, high)) if high < limit => return GuardResult::Within,

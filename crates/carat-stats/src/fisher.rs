@@ -21,6 +21,7 @@ pub fn exact((a, n): (u64, u64), (b, m): (u64, u64)) -> f64 {
 
 /// The hypergeometric probability of `first` among `n` where `n + m` trials have `successes`.
 fn probability(first: u64, n: u64, m: u64, successes: u64) -> f64 {
+    // Logarithms, because binomials of a few thousand trials overflow.
     let ln = ln_binomial(n, first) + ln_binomial(m, successes - first);
     (ln - ln_binomial(n + m, successes)).exp()
 }

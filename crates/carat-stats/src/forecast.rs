@@ -76,6 +76,7 @@ impl Forecaster {
     pub fn range(&self, pairs: &[f64], goal: ForecastGoal) -> Option<ForecastRange> {
         let known = KnownDifference::of(pairs)?;
         let mut rng = SeededRng::new(SEED);
+        // Undecided continuations sort behind all others, and the range then has no upper end.
         let mut ends: Vec<u32> =
             (0..DRAWS).map(|_| self.end(&known, goal, &mut rng).unwrap_or(u32::MAX)).collect();
         ends.sort_unstable();
@@ -87,16 +88,19 @@ impl Forecaster {
 
     /// The look that decides one continuation.
     fn end(&self, known: &KnownDifference, goal: ForecastGoal, rng: &mut SeededRng) -> Option<u32> {
+        // Few pairs leave the noise open: each continuation has one of the deviations that fit.
         let deviation = known.deviation * (known.pairs - 1.0).sqrt() / chi(known.pairs - 1.0, rng);
         let effect = known.estimate + deviation / known.pairs.sqrt() * rng.normal();
         let (mut pairs, mut sum) = (known.pairs, known.pairs * known.estimate);
         for (look, wider) in self.difference.looks.iter().zip(&self.equivalence.looks) {
+            // Looks within the pairs so far did not decide, or there would be nothing to forecast.
             let more = f64::from(look.blocks) - pairs;
             if more <= 0.0 {
                 continue;
             }
             sum += more * effect + more.sqrt() * deviation * rng.normal();
             pairs = f64::from(look.blocks);
+            // The looks decide by ranks; of normal differences this interval is about as wide.
             let error = deviation / pairs.sqrt();
             if goal.is_decided(sum / pairs, error * look.bound, error * wider.bound) {
                 return Some(look.blocks);
@@ -111,6 +115,7 @@ impl ForecastGoal {
     fn is_decided(self, estimate: f64, half: f64, wide: f64) -> bool {
         match self {
             Self::Difference { margin: (low, high) } => {
+                // Strict as in the judge: an interval that ends at zero decides nothing.
                 estimate.abs() > half || (low < estimate - wide && estimate + wide < high)
             }
             Self::Change(change) => (estimate - change).abs() > half,
@@ -129,6 +134,7 @@ impl KnownDifference {
         // Ranks, because the verdict uses them: one outlier must not change the forecast much.
         let cut = signed_rank::cut(n, 0.1)?;
         let (low, high) = walsh.interval(cut)?;
+        // Cuts are whole numbers, so the real error of this one is used, not the 10 % asked for.
         let error = signed_rank::error_of_cut(n, cut);
         let count = n as f64;
         let quantile = t_upper_quantile(0.5 * error, count - 1.0);
@@ -152,6 +158,7 @@ fn chi(df: f64, rng: &mut SeededRng) -> f64 {
 /// The same for a normal number `z`.
 fn chi_of(df: f64, z: f64) -> f64 {
     let ninth = 2.0 / (9.0 * df);
+    // Below 0.05 the approximation fails: a cube root of chi squared is never negative.
     let cube = (1.0 - ninth + ninth.sqrt() * z).max(0.05);
     (df * cube.powi(3)).sqrt()
 }

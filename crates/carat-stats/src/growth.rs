@@ -61,6 +61,7 @@ pub struct Growth {
 /// A rate below `tolerance` (in the unit of the amount, per request) does not matter. Sources and
 /// simulated error rates are in `docs/explanation/method.md`.
 pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
+    // The logarithmic shape has no value at zero work, where samples of the boot lie.
     let finite = series.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite());
     let series: Vec<(f64, f64)> = finite.filter(|&(x, _)| x > 0.0).collect();
     let requests = series.last().map_or(0.0, |last| last.0);
@@ -74,11 +75,13 @@ pub fn classify(series: &[(f64, f64)], tolerance: f64) -> Growth {
             at_most: None,
             step: None,
             oscillating: false,
+            // Nothing is known of its course, so twice as long is a guess and not a bound.
             needed: (requests > 0.0).then_some(2.0 * requests),
         };
     };
     let jump = fitted.dominant_jump();
     let without_jump = jump.and_then(|_| fitted.without_jump());
+    // A single step is no leak: the rate that is judged is the one beside it.
     let judged = without_jump.as_ref().unwrap_or(&fitted);
     let class = judged.class(jump.is_some());
     Growth {
@@ -119,6 +122,7 @@ impl FittedSeries {
                 _ => GrowthClass::LevellingOff,
             };
         }
+        // Slower growth alone is no end: the ceiling must also leave no room for a leak.
         let slowing = self.bins.doublings().is_some_and(|(early, late)| late < SLOWING * early);
         if slowing && self.trend.ceiling < self.tolerance {
             return GrowthClass::LevellingOff;
@@ -128,12 +132,14 @@ impl FittedSeries {
 
     /// Whether the rate is well known and exceeds the tolerance by every measure, also without the largest jump.
     fn leaks(&self) -> bool {
+        // A leak goes on as it began. This is what a logarithm and √x fail.
         let steady = self.bins.doublings().is_some_and(|(early, late)| late >= STEADY * early);
         let known = self.trend.limits.0 >= KNOWN_TO * self.trend.rate;
         known
             && self.trend.limits.0 > self.tolerance
             && self.trend.late > self.tolerance
             && steady
+            // A rate that rests on one jump is that jump, which need not come again.
             && self.without_jump().is_some_and(|rest| rest.trend.limits.0 > self.tolerance)
     }
 
@@ -147,6 +153,7 @@ impl FittedSeries {
     fn without_jump(&self) -> Option<Self> {
         let (before, rise) = self.largest_rise()?;
         let (end, bins) = (self.series.last()?.0, self.bins.cut);
+        // Bins are numbered from the start of the series, the fitted ones from the first kept.
         let before = before + self.bins.skipped;
         let lowered: Vec<(f64, f64)> = self
             .series
@@ -162,6 +169,7 @@ impl FittedSeries {
         let settled = self.bins.since(self.bins.end() / 8.0);
         let (first, last) = (*settled.y.first()?, *settled.y.last()?);
         let moves: Vec<f64> = settled.y.windows(2).map(|p| (p[1] - p[0]).abs()).collect();
+        // Half of the rise alone would call the largest of many equal slabs a jump.
         (jump > 0.5 * (last - first) && jump > 6.0 * median(&moves)? && jump > FLAT * last)
             .then_some(jump)
     }
@@ -170,6 +178,7 @@ impl FittedSeries {
     fn late_growth(&self) -> Option<f64> {
         let y = &self.bins.y;
         let half = self.bins.x.iter().take_while(|&&x| x < self.bins.end() / 2.0).count();
+        // Four bins around the middle and the last four: one bin may be the peak of a sawtooth.
         let start = median(y.get(half.checked_sub(2)?..half + 2)?)?;
         Some((median(&y[y.len() - 4..])? - start) / y.last()?)
     }
@@ -182,6 +191,7 @@ impl FittedSeries {
         let moves: Vec<f64> = late.windows(2).map(|pair| pair[1].1 - pair[0].1).collect();
         let up: f64 = moves.iter().filter(|&&m| m > 0.0).sum();
         let down: f64 = -moves.iter().filter(|&&m| m < 0.0).sum::<f64>();
+        // Residuals from the binned course, so that growth itself is no swing.
         let mut residuals: Vec<f64> = late.iter().map(|&(x, y)| y - self.level_at(x)).collect();
         residuals.sort_unstable_by(f64::total_cmp);
         let swing = quantile(&residuals, 0.95)

@@ -26,6 +26,7 @@ pub fn permutation_p(groups: &[Vec<f64>], seed: u64) -> Option<f64> {
     let observed = ranked.h(&ranked.ranks);
     let mut rng = SeededRng::new(seed);
     let mut shuffled = ranked.ranks.clone();
+    // The observed assignment is one of the possible ones, so that no p value is zero.
     let mut as_extreme = 1;
     for _ in 0..PERMUTATIONS {
         rng.shuffle(&mut shuffled);
@@ -51,6 +52,7 @@ impl RankedGroups {
         order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
         let mut ranks = vec![0.0; n];
         let mut ties = 0.0;
+        // Equal values share the mean of their ranks, whatever order the sort left them in.
         for equal in order.chunk_by(|&one, &other| values[one] == values[other]) {
             let size = equal.len() as f64;
             ties += size.powi(3) - size;
@@ -61,6 +63,7 @@ impl RankedGroups {
         }
         let all = n as f64;
         let tie_correction = 1.0 - ties / (all.powi(3) - all);
+        // Where all values are equal the correction is zero, and H would be zero by zero.
         (sizes.len() >= 2 && tie_correction > 0.0).then_some(Self { sizes, ranks, tie_correction })
     }
 

@@ -19,6 +19,7 @@ impl Fit {
     /// Fits `y` by `columns`; `None` where there are too few rows or the columns are collinear.
     pub(crate) fn new(columns: &[Vec<f64>], y: &[f64]) -> Option<Self> {
         let p = columns.len();
+        // Without a row to spare there is no residual variance, so no error of a coefficient.
         if y.len() <= p {
             return None;
         }
@@ -27,6 +28,7 @@ impl Fit {
         let mut residuals = y.to_vec();
         let mut projections = vec![0.0; p];
         for i in 0..p {
+            // Against the column before it was reduced: whether it is small depends on its unit.
             let size = dot(&columns[i], &columns[i]).sqrt();
             let norm = dot(&q[i], &q[i]).sqrt();
             if norm <= 1e-10 * size {
@@ -39,6 +41,7 @@ impl Fit {
                 let unit = q[i].clone();
                 subtract(&mut q[j], r[i][j], &unit);
             }
+            // From the residuals: `y` itself would lose the digits again (Å. Björck, BIT 7, 1967).
             projections[i] = dot(&q[i], &residuals);
             subtract(&mut residuals, projections[i], &q[i]);
         }

@@ -9,6 +9,7 @@ pub fn tail(z: f64) -> f64 {
 
 /// The z with P(Z > z) = `p`, for 0 < `p` < 1.
 pub fn upper_quantile(p: f64) -> f64 {
+    // By symmetry: 1 − `p` would lose the digits of a small `p`.
     -Normal::standard().inverse_cdf(p)
 }
 

@@ -36,6 +36,7 @@ pub struct Look {
 impl Look {
     /// Whether the interval at this look reaches the confidence of its sequence.
     pub fn is_sufficient(&self) -> bool {
+        // Sums of probabilities differ in their last digits; an exact cut must not fail for that.
         self.cut.is_some() && self.confidence >= self.required - 1e-12
     }
 }
@@ -62,12 +63,14 @@ impl Sequence {
     pub fn in_rounds(alpha: f64, budget: u32, round: u32) -> Self {
         let rounded = looks(alpha, budget).into_iter().map(|n| n.next_multiple_of(round));
         let mut blocks: Vec<u32> = rounded.collect();
+        // Rounding up can put two looks on the same block, and a look may be spent once only.
         blocks.dedup();
         Self::at(&blocks, alpha)
     }
 
     /// The sequence for a two-sided error `alpha` with looks after `blocks` blocks.
     pub fn at(blocks: &[u32], alpha: f64) -> Self {
+        // One look spends all of its error at once, so it can be exact instead of a recursion.
         let looks = match blocks {
             [only] => vec![single_look(*only, alpha)],
             _ => repeated_looks(blocks, alpha),
@@ -82,6 +85,7 @@ impl Sequence {
 
     /// The interval at `look`; `None` where it would not reach the confidence of the sequence.
     pub(crate) fn interval(&self, look: Look, walsh: &Walsh) -> Option<(f64, f64)> {
+        // A look may carry less confidence than required, to be printed; it decides nothing.
         walsh.interval(look.cut.filter(|_| self.meets_confidence(look))?)
     }
 
@@ -94,12 +98,14 @@ impl Sequence {
 /// The smallest n whose most extreme outcome, of probability 2^(1−n), is within the error of the
 /// first look.
 fn first_look(alpha: f64) -> u32 {
+    // 2^(1−n) ≤ share, solved for n. The floor rounds n up, because the logarithm is negative.
     (1 - (FIRST_SHARE * alpha).log2().floor() as i32).unsigned_abs()
 }
 
 /// The numbers of blocks at the looks.
 fn looks(alpha: f64, budget: u32) -> Vec<u32> {
     let first = first_look(alpha);
+    // Two looks need two numbers of blocks, so a budget at the first look is a single look too.
     if budget <= first {
         return vec![budget];
     }
@@ -112,12 +118,14 @@ fn looks(alpha: f64, budget: u32) -> Vec<u32> {
         }
         looks.push(next);
     }
+    // The last look is at the budget, because every block of it may still decide.
     looks.push(budget);
     looks
 }
 
 fn single_look(blocks: u32, alpha: f64) -> Look {
     let n = blocks as usize;
+    // Five blocks decide nothing at 95 %, but their range with its true confidence may be printed.
     let cut = signed_rank::cut(n, alpha).or((blocks >= 3).then_some(0));
     let confidence = cut.map_or(0.0, |c| 1.0 - signed_rank::error_of_cut(n, c));
     let bound = normal::upper_quantile(alpha / 2.0);
@@ -146,6 +154,7 @@ pub fn bounds(blocks: &[u32], spent: &[f64]) -> Vec<f64> {
     let mut before = 0.0;
     let mut bounds = Vec::with_capacity(blocks.len());
     for (&n, &total) in blocks.iter().zip(spent) {
+        // Equal shares can round to nothing, for which the bound would be infinite.
         let may_spend = (total - before).max(1e-12);
         let bound = match &undecided {
             None => normal::upper_quantile(may_spend / 2.0),
@@ -195,6 +204,7 @@ impl Undecided {
 
     /// The bound at `blocks` that is first crossed there with probability `may_spend`.
     fn bound_spending(&self, blocks: f64, may_spend: f64) -> f64 {
+        // Beyond ten standard deviations lies less than any error that a look can spend.
         let (mut low, mut high) = (0.0, 10.0);
         for _ in 0..48 {
             let middle = 0.5 * (low + high);

@@ -19,6 +19,7 @@ pub fn cumulative(n: usize) -> Vec<f64> {
     mass[0] = 1.0;
     for rank in 1..=n {
         let reached = rank * (rank + 1) / 2;
+        // Downwards, because `mass[t - rank]` must still be that of the ranks before this one.
         for t in (0..=reached).rev() {
             let moved = if t >= rank { mass[t - rank] } else { 0.0 };
             mass[t] = 0.5 * (mass[t] + moved);
@@ -38,6 +39,7 @@ pub fn cumulative(n: usize) -> Vec<f64> {
 /// With M = n(n+1)/2 sorted Walsh averages w, \[w₍c₊₁₎, w₍M₋c₎\] (counted from 1) then covers the
 /// centre of symmetry with probability at least 1 − `p`.
 pub fn cut(n: usize, p: f64) -> Option<usize> {
+    // The exact distribution takes n³ steps and its table n² numbers.
     if n > EXACT_UP_TO {
         return approximate_cut(n, p);
     }
@@ -52,6 +54,7 @@ pub fn error_of_cut(n: usize, c: usize) -> f64 {
 fn approximate_cut(n: usize, p: f64) -> Option<usize> {
     let pairs = n as f64;
     let mean = pairs * (pairs + 1.0) / 4.0;
+    // Hollander and Wolfe give the moments; the half is the correction for continuity.
     let sd = (pairs * (pairs + 1.0) * (2.0 * pairs + 1.0) / 24.0).sqrt();
     let c = (mean - normal::upper_quantile(p / 2.0) * sd - 0.5).floor();
     (c >= 0.0).then_some(c as usize)

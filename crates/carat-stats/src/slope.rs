@@ -29,6 +29,7 @@ pub fn slope(series: &[(f64, f64)]) -> Option<Slope> {
     let points: Vec<(f64, f64)> = series.iter().copied().step_by(every).collect();
     let mut slopes: Vec<f64> = Vec::new();
     for (at, one) in points.iter().enumerate() {
+        // Readings at the same position have no slope between them.
         let later = points[at + 1..].iter().filter(|other| other.0 > one.0);
         slopes.extend(later.map(|other| (other.1 - one.1) / (other.0 - one.0)));
     }
@@ -37,6 +38,7 @@ pub fn slope(series: &[(f64, f64)]) -> Option<Slope> {
     let (pairs, n) = (slopes.len() as f64, points.len() as f64);
     // Variance of Kendall's statistic without ties.
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    // `QUANTILE` deviations of Kendall's score, as ranks counted from the lowest slope (Sen, 1968).
     let low = (pairs - QUANTILE * deviation) / 2.0;
     if low < 0.0 || slopes.is_empty() {
         return None;

@@ -78,6 +78,7 @@ pub enum SteadyClass {
 pub fn steady_growth(series: &[(f64, f64)], tolerance: f64) -> Option<SteadyGrowth> {
     let series = without_outliers(series)?;
     let whole = judge(&series, tolerance)?;
+    // A verdict of the whole series rests on more readings than one without the warm-up.
     if whole.class == SteadyClass::Steady {
         return Some(whole);
     }
@@ -87,6 +88,7 @@ pub fn steady_growth(series: &[(f64, f64)], tolerance: f64) -> Option<SteadyGrow
 
 /// The readings after the warm-up, if there are enough.
 fn settled(series: &[(f64, f64)]) -> Option<&[(f64, f64)]> {
+    // A quarter of the work, not of the readings: their distance may vary.
     let (first, last) = (series.first()?.0, series.last()?.0);
     let from = series.partition_point(|point| point.0 < first + WARM_UP * (last - first));
     Some(&series[from..]).filter(|rest| rest.len() >= LEAST_READINGS)
@@ -94,6 +96,7 @@ fn settled(series: &[(f64, f64)]) -> Option<&[(f64, f64)]> {
 
 fn judge(series: &[(f64, f64)], tolerance: f64) -> Option<SteadyGrowth> {
     let curve = Curve::fit(series)?;
+    // The parabola's errors hold for one look; a single run needs twice as much (see `trend`).
     let level = median(&series.iter().map(|point| point.1).collect::<Vec<f64>>())?.abs();
     let quantile = INFLATION * t_upper_quantile(RATE_ERROR, curve.freedom);
     let half = quantile * curve.rate_error;
@@ -108,6 +111,7 @@ fn judge(series: &[(f64, f64)], tolerance: f64) -> Option<SteadyGrowth> {
         late_high: late + late_half,
         to_come: curve.to_come(),
     };
+    // The growth that was seen must matter too, not only the rate of it.
     let grown = curve.rate * curve.length;
     let follows = found.to_come.is_none_or(|least| least >= TO_COME * level);
     let grows = grown >= FLAT * level && found.interval.0 > tolerance;
@@ -128,6 +132,7 @@ fn judge(series: &[(f64, f64)], tolerance: f64) -> Option<SteadyGrowth> {
 fn without_outliers(series: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
     let mut rising: Vec<(f64, f64)> = Vec::new();
     for &(x, y) in series.iter().filter(|(x, y)| x.is_finite() && y.is_finite()) {
+        // Two readings at one position would make a slope infinite.
         if rising.last().is_none_or(|last| x > last.0) {
             rising.push((x, y));
         }
@@ -137,16 +142,19 @@ fn without_outliers(series: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
     }
     let apart: Vec<f64> = (0..rising.len()).map(|i| distance(&rising, i)).collect();
     let level = median(&rising.iter().map(|point| point.1.abs()).collect::<Vec<f64>>())?;
+    // Exact series, such as counts that never move, have no noise by which to measure.
     let usual = median(&apart)?.max(LEAST_NOISE * level);
     let counts = apart.iter().map(|&apart| apart <= OUTLIER * usual);
     let kept: Vec<(f64, f64)> =
         rising.iter().zip(counts).filter(|(_, counts)| *counts).map(|(point, _)| *point).collect();
     let left_out = rising.len() - kept.len();
+    // Many left out are not torn readings but a series that this test does not understand.
     (left_out * KEPT_OF <= rising.len() && kept.len() >= LEAST_READINGS).then_some(kept)
 }
 
 /// How far a reading is from the straight line through the medians around it: its three neighbours on each side.
 fn distance(series: &[(f64, f64)], i: usize) -> f64 {
+    // At both ends the seven nearest, so that the first and the last reading are judged too.
     let from = i.saturating_sub(3).min(series.len() - 7);
     let near: Vec<(f64, f64)> =
         (from..from + 7).filter(|&other| other != i).map(|other| series[other]).collect();
@@ -156,6 +164,7 @@ fn distance(series: &[(f64, f64)], i: usize) -> f64 {
         .flat_map(|(at, a)| near[at + 1..].iter().map(move |b| (b.1 - a.1) / (b.0 - a.0)))
         .collect();
     let slope = median(&slopes).unwrap_or(0.0);
+    // Medians on both steps: another torn reading nearby must not move the line.
     let levels: Vec<f64> = near.iter().map(|(x, y)| y + slope * (series[i].0 - x)).collect();
     (series[i].1 - median(&levels).unwrap_or(series[i].1)).abs()
 }
@@ -167,6 +176,7 @@ fn walk_score(series: &[(f64, f64)]) -> f64 {
     let rate = grown / length;
     let moves = series.windows(2).map(|pair| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1));
     let sum: f64 = moves.map(|(dx, dy)| (dy - rate * dx).powi(2) / dx).sum();
+    // The mean rate is estimated from the same moves, which costs one more degree of freedom.
     let variance = sum / (series.len() - 2) as f64;
     grown / (variance * length).sqrt().max(f64::EPSILON)
 }
@@ -197,6 +207,7 @@ impl Curve {
         let linear: Vec<f64> = u.iter().map(|u| u - mean).collect();
         let spread: f64 = linear.iter().map(|d| d * d).sum();
         let middle = u.iter().zip(&linear).map(|(u, d)| u * u * d).sum::<f64>() / spread;
+        // Orthogonal to line and level, so that the errors of rate and bend do not correlate.
         let curved = u.iter().zip(&linear).map(|(u, d)| u * u - squares - middle * d).collect();
         let y: Vec<f64> = series.iter().map(|point| point.1).collect();
         let fit = Fit::new(&[vec![1.0; u.len()], linear, curved], &y)?;
@@ -223,6 +234,7 @@ impl Curve {
 
     /// By how many standard errors the late rate exceeds this share of the early one.
     fn score(&self, share: f64) -> f64 {
+        // late − share·early as a combination of rate and bend: a difference has a normal error.
         let factor = (1.5 - self.middle) - share * (0.5 - self.middle);
         let excess = self.rate * (1.0 - share) + self.bend * factor;
         let error = (self.rate_error * (1.0 - share)).hypot(self.bend_error * factor);
@@ -230,6 +242,7 @@ impl Curve {
     }
 
     fn is_ratio_above(&self, share: f64) -> bool {
+        // A share of a rate that may be negative has no meaning.
         self.rate_at(0.25) > 0.0 && self.score(share) > self.quantile
     }
 
@@ -245,6 +258,7 @@ impl Curve {
     /// of the series by the lower limit of the ratio.
     fn to_come(&self) -> Option<f64> {
         let (mut low, mut high) = (0.0, CONSTANT);
+        // Constant growth beyond doubt: no exponential that ends fits.
         if self.is_ratio_above(high) {
             return None;
         }
@@ -256,7 +270,9 @@ impl Curve {
                 high = share;
             }
         }
+        // exp(−half the length / constant) = ratio, solved for the time constant.
         let constant = 0.5 * self.length / -low.max(1e-9).ln();
+        // An exponential still goes its rate times its constant; noise must not make it negative.
         Some(self.rate_at(1.0).clamp(0.0, self.rate.max(0.0)) * constant)
     }
 }
@@ -264,8 +280,10 @@ impl Curve {
 /// By which factor serial correlation makes standard errors larger, with the first autocorrelation corrected for the bias that a parabola leaves.
 fn correlation_factor(residuals: &[f64]) -> f64 {
     let together: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    // A perfect fit leaves no residuals to divide by.
     let alone: f64 = residuals.iter().map(|e| e * e).sum();
     let raw = together / alone.max(f64::MIN_POSITIVE);
+    // 0.9 keeps the factor finite; beyond it the series is too short for any answer.
     let corrected = (raw + (3.0 + 6.0 * raw.max(0.0)) / residuals.len() as f64).clamp(0.0, 0.9);
     ((1.0 + corrected) / (1.0 - corrected)).sqrt()
 }

@@ -9,6 +9,7 @@ use crate::normal::t_upper_quantile;
 pub fn interval(values: &[f64], confidence: f64) -> Option<(f64, (f64, f64))> {
     let n = values.len() as f64;
     let freedom = n - 1.0;
+    // One value has no variance, and the quantile has no degree of freedom.
     if values.len() < 2 {
         return None;
     }

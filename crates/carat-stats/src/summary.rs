@@ -9,6 +9,7 @@ use crate::budget::median;
 /// depends on chance. `None` for an empty series.
 pub fn late_median(series: &[(f64, f64)]) -> Option<f64> {
     let (start, end) = (series.first()?.0, series.last()?.0);
+    // By progress, not by number: samples are not evenly spaced.
     let late = series.iter().filter(|(at, _)| *at >= start + 0.75 * (end - start));
     median(&late.map(|&(_, amount)| amount).collect::<Vec<f64>>())
 }
@@ -18,6 +19,7 @@ pub fn late_median(series: &[(f64, f64)]) -> Option<f64> {
 ///
 /// `None` where an eighth is empty.
 pub fn late_rise(series: &[(f64, f64)]) -> Option<f64> {
+    // Medians of eighths: the last sample of a sawtooth would be a rise or a fall by chance.
     let (before, last) = (median_within(series, 0.75, 0.875)?, median_within(series, 0.875, 1.0)?);
     (before > 0.0).then_some(last / before - 1.0)
 }
@@ -26,6 +28,7 @@ pub fn late_rise(series: &[(f64, f64)]) -> Option<f64> {
 fn median_within(series: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
     let (start, end) = (series.first()?.0, series.last()?.0);
     let inside = series.iter().filter(|(at, _)| {
+        // A series of one point has no length. The share is then not a number and lies in no range.
         let share = (at - start) / (end - start);
         from <= share && share <= to
     });
@@ -42,12 +45,15 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let n = sorted.len() as f64;
     // The chance that exactly `left` values lie below the median, and that at most so many do.
     let (mut chance, mut tail) = (0.5_f64.powf(n), 0.5_f64.powf(n));
+    // Even the range of all values has too little confidence.
     if n < 1.0 || 2.0 * tail > 1.0 - confidence {
         return None;
     }
     let mut left = 0;
     loop {
+        // The next binomial probability from the one before: factorials would overflow.
         chance *= (n - left as f64) / (left as f64 + 1.0);
+        // Checked before the value is left out, so the interval never has less than its confidence.
         if 2.0 * (tail + chance) > 1.0 - confidence {
             return Some((sorted[left], sorted[sorted.len() - 1 - left]));
         }

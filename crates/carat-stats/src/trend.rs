@@ -60,12 +60,14 @@ impl Binned {
     pub(crate) fn new(series: &[(f64, f64)], bins: usize) -> Option<Self> {
         let end = series.last()?.0;
         let mut cells: Vec<(f64, Vec<f64>)> = vec![(0.0, Vec::new()); bins];
+        // The place of a bin is the mean of its samples, which may crowd on one side of it.
         for &(x, y) in series {
             let bin = bin_of(x, end, bins);
             cells[bin].0 += x;
             cells[bin].1.push(y);
         }
         let early = &cells[..bins / 8];
+        // Before the first eighth nothing is judged, so a gap there costs only the bins before it.
         let skipped = early.iter().rposition(|(_, ys)| ys.is_empty()).map_or(0, |last| last + 1);
         let points: Vec<Option<(f64, f64)>> = cells[skipped..]
             .iter()
@@ -92,6 +94,7 @@ impl Binned {
 
     /// Mean position and median of the bins that end at `share` of the whole.
     fn around(&self, share: f64) -> Option<(f64, f64)> {
+        // The last bin ends exactly at its share, which rounding must not exclude.
         let (low, high) = ((share - 0.06) * self.end(), share * self.end() * (1.0 + 1e-12));
         let inside = self.x.iter().zip(&self.y).filter(|&(&x, _)| low < x && x <= high);
         let (x, y): (Vec<f64>, Vec<f64>) = inside.map(|(&x, &y)| (x, y)).unzip();
@@ -109,20 +112,24 @@ impl Binned {
         let end = self.end();
         let settled = self.since(end / 8.0);
         let u: Vec<f64> = settled.x.iter().map(|x| x / end).collect();
+        // One correlation for all shapes: their fits are compared, so they need the same residuals.
         let phi = correlation(&u, &settled.y)?;
         let fits = [line(&u), logarithmic(&u)]
             .map(|columns| Fit::new(&transform_all(&columns, phi), &transform(&settled.y, phi)));
         let [Some(straight), Some(curved)] = fits else { return None };
         let late: Vec<f64> = u.iter().copied().filter(|&u| u >= 0.5).collect();
         let late_y = &settled.y[u.len() - late.len()..];
+        // The second half alone says what the run does now, whatever its start looks like.
         let late = Fit::new(&transform_all(&line(&late), phi), &transform(late_y, phi))?;
         let (low, high) = limits(&[&straight, &curved], KEEP);
         let target = transform(&settled.y, phi);
+        // A saturating shape only widens the ceiling. In `limits` it would hide every leak.
         let saturating: Vec<Fit> = saturating(&u)
             .filter_map(|columns| Fit::new(&transform_all(&columns, phi), &target))
             .collect();
         let every: Vec<&Fit> = [&straight, &curved].into_iter().chain(&saturating).collect();
         Some(Trend {
+            // Beside the logarithm, so that fragmentation is not counted as a leak.
             rate: curved.coefficients[1] / end,
             error: curved.error(1) / end,
             limits: (low / end, high / end),
@@ -141,6 +148,7 @@ fn interpolated(points: &[Option<(f64, f64)>], i: usize) -> Option<(f64, f64)> {
 
 /// The bin of x when 0 to `end` is cut into `bins`; a value on an edge belongs to the bin below.
 pub(crate) fn bin_of(x: f64, end: f64, bins: usize) -> usize {
+    // Rounding must not put the last sample of a bin into the next.
     let place = (x / end * bins as f64 - 1e-9).max(0.0) as usize;
     place.min(bins - 1)
 }
@@ -168,9 +176,12 @@ fn correlation(u: &[f64], y: &[f64]) -> Option<f64> {
     let e = &best.residuals;
     let together: f64 = e.windows(2).map(|pair| pair[0] * pair[1]).sum();
     let alone: f64 = e[..e.len() - 1].iter().map(|e| e * e).sum();
+    // A perfect fit has no residuals; its correlation is then zero.
     let raw = together / alone.max(1e-9);
     let bins = u.len() as f64;
+    // Residuals of a fitted line look less correlated than the errors are; this is the usual bias.
     let corrected = raw + (2.0 + 4.0 * raw.clamp(0.0, 1.0)) / bins;
+    // Close to 1 the estimate is too low, and intervals too narrow (Perron and Yabu).
     Some(if 1.0 - corrected < 1.0 / bins.sqrt() { 1.0 } else { corrected.clamp(0.0, 1.0) })
 }
 

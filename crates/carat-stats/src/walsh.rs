@@ -14,11 +14,13 @@ pub struct Walsh {
 impl Walsh {
     /// All n(n+1)/2 averages of the finite `differences`.
     pub fn new(differences: &[f64]) -> Self {
+        // Opposite infinities have no average, and one alone is an infinite end of an interval.
         let finite: Vec<f64> = differences.iter().copied().filter(|d| d.is_finite()).collect();
         let mut averages = Vec::with_capacity(finite.len() * (finite.len() + 1) / 2);
         for (i, one) in finite.iter().enumerate() {
             averages.extend(finite[i..].iter().map(|other| 0.5 * (one + other)));
         }
+        // Unstable, because equal averages are the same number.
         averages.sort_unstable_by(f64::total_cmp);
         Self { averages }
     }

@@ -56,6 +56,7 @@ impl SimulatedExperiment {
         let drawn = self.noise.draw(self.blocks as usize * arms, rng);
         let mut differences = vec![Vec::with_capacity(self.blocks as usize); self.effects.len()];
         for block in drawn.chunks(arms) {
+            // The noise belongs to a place in time, and the order decides which variant runs there.
             let order = rng.order(arms);
             let base = self.log_memory(0.0, block[order[0]]);
             for (variant, series) in differences.iter_mut().enumerate() {
@@ -72,6 +73,7 @@ impl SimulatedExperiment {
     }
 
     fn log_memory(&self, effect: f64, noise: f64) -> f64 {
+        // Steps of a page make equal values, which the rank statistics must bear.
         let exact = BASELINE * (1.0 + effect + self.spread * noise);
         ((exact / PAGE).round() * PAGE).ln()
     }
@@ -90,6 +92,7 @@ impl SimulatedExperiment {
 
     fn once(&self, design: &Design, margin: f64, rng: &mut SeededRng) -> Replication {
         let differences = self.differences(rng);
+        // Lower and upper limit of a ratio are not symmetric as logarithms.
         let margin = ((-margin).ln_1p(), margin.ln_1p());
         let claims: Vec<Claim> = differences
             .iter()
@@ -101,11 +104,13 @@ impl SimulatedExperiment {
     }
 
     fn covered(&self, design: &Design, series: &[f64], decided_after: Option<u32>) -> bool {
+        // An experiment that stops early is covered if the interval that stopped it is.
         let blocks = decided_after.unwrap_or(self.blocks);
         let look = design.difference(1).look_at(blocks);
         let walsh = Walsh::new(&series[..blocks as usize]);
         let truth = self.effects[0].ln_1p();
         let interval = look.and_then(|look| look.cut).and_then(|cut| walsh.interval(cut));
+        // A look without an interval excludes nothing, so it cannot miss the truth.
         interval.is_none_or(|(low, high)| low <= truth && truth <= high)
     }
 }

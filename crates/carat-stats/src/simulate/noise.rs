@@ -20,6 +20,7 @@ impl SeededRng {
 
     /// Standard normal (G. E. P. Box and M. E. Muller, Annals of Mathematical Statistics 29, 1958).
     pub fn normal(&mut self) -> f64 {
+        // `uniform` can be 0, whose logarithm is infinite; 1 − 0 is safe.
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
@@ -84,6 +85,7 @@ impl Noise {
     }
 
     /// Noise of `trials` trials in the order they run.
+    // The slow state starts in its long-run distribution, so that no experiment begins calmer.
     pub fn draw(self, trials: usize, rng: &mut SeededRng) -> Vec<f64> {
         let mut state = rng.normal();
         (0..trials).map(|trial| self.one(trial, trials, &mut state, rng)).collect()
@@ -93,15 +95,18 @@ impl Noise {
         match self {
             Self::Normal => rng.normal(),
             Self::Lognormal => {
+                // Mean and variance of a lognormal with σ = 0.8: scales to mean 0 and variance 1.
                 let (mean, variance) = (0.32_f64.exp(), (0.64_f64.exp() - 1.0) * 0.64_f64.exp());
                 ((0.8 * rng.normal()).exp() - mean) / variance.sqrt()
             }
             Self::TwoClusters => {
                 let upper = if rng.uniform() < 0.33 { 2.025 } else { 0.0 };
+                // 0.33·0.67·2.025² + 0.292² is about 1: the unit of all distributions.
                 upper - 0.33 * 2.025 + 0.292 * rng.normal()
             }
             Self::Drift => rng.normal() + 5.0 * trial as f64 / (trials - 1).max(1) as f64,
             Self::Autocorrelated => {
+                // The innovation keeps the variance of the state at 1.
                 *state = 0.97 * *state + (1.0_f64 - 0.97 * 0.97).sqrt() * rng.normal();
                 rng.normal() + *state
             }

@@ -48,6 +48,7 @@ impl SimulatedReadings {
     /// `number` readings: the work done, and the amount.
     pub fn run(&self, number: usize, rng: &mut SeededRng) -> Vec<(f64, f64)> {
         let (mut x, mut drift, mut noise) = (0.0, 0.0, self.noise * rng.normal());
+        // Keeps the variance of correlated noise at `noise`².
         let fresh = (1.0 - self.correlation * self.correlation).sqrt();
         (0..number)
             .map(|_| {
@@ -55,6 +56,7 @@ impl SimulatedReadings {
                 x += apart;
                 drift += self.drift(apart, rng);
                 noise = self.correlation * noise + fresh * self.noise * rng.normal();
+                // A reading that misses pages of the heap can only be too low.
                 let torn =
                     if rng.uniform() < self.torn { 0.04 * self.level * rng.uniform() } else { 0.0 };
                 (x, self.level + self.shape.at(x) + drift + self.leak * x + noise - torn)

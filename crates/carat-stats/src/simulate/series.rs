@@ -75,8 +75,11 @@ impl Soak {
     /// One run: requests served so far and bytes at that moment.
     pub fn run(&self, rng: &mut SeededRng) -> Vec<(f64, f64)> {
         let apart = self.requests / SAMPLES as f64;
+        // Neither in the warm-up nor at the very end, where no test could see a level after it.
         let step_at = self.requests * (0.2 + 0.7 * rng.uniform());
+        // A leak fills slabs; where the first one ends must not be the same in every run.
         let offset = rng.uniform() * self.slab;
+        // Samples of a longer run are further apart, so their noise correlates less.
         let correlation = (-apart / 1500.0).exp();
         let mut noise = self.noise * rng.normal();
         let (mut creep, mut saw) = (0.0, rng.uniform());
@@ -140,6 +143,7 @@ struct Garbage {
 impl Garbage {
     /// The most bytes of garbage so far, after `x` requests.
     fn peak_at(&mut self, x: f64, rng: &mut SeededRng) -> f64 {
+        // Malloc keeps what a collection frees: only a new maximum makes the process larger.
         while self.until <= x {
             self.peak = self.peak.max(GARBAGE * (self.until - self.since));
             self.since = self.until;
