@@ -60,9 +60,11 @@ impl Choice<'_> {
                 *memory < LEAST_SAVING && self.is_promising(candidate.mask)
             })
             .collect();
+        // The cheap prediction sorts; each standard error solves a system with a row per trial.
         promising.sort_by(|one, other| one.0.total_cmp(&other.0));
         let mut best: Option<(f64, &Candidate)> = None;
         for (memory, candidate) in promising.into_iter().take(MOST_LOOKED_AT) {
+            // Caution only adds to a prediction, so none of the later ones can be better.
             if best.is_some_and(|(value, _)| memory > value) {
                 break;
             }
@@ -70,10 +72,12 @@ impl Choice<'_> {
                 continue;
             }
             let cautious = memory + MEMORY_CAUTION * self.standard_error(0, candidate.mask);
+            // The best of many predictions is also the luckiest, so caution must leave a saving.
             if cautious < LEAST_CAUTIOUS_SAVING && best.is_none_or(|(value, _)| cautious < value) {
                 best = Some((cautious, candidate));
             }
         }
+        // A setting that saves nothing is a cost for the user all the same.
         best.map(|(_, candidate)| self.without_idle_settings(&candidate.configuration))
     }
 
@@ -89,6 +93,7 @@ impl Choice<'_> {
     }
 
     fn is_allowed(&self, mask: u64) -> bool {
+        // What failed or was refuted stays out, however well the model thinks of it.
         mask & self.banned == 0 && !self.excluded.contains(&mask)
     }
 
@@ -114,6 +119,7 @@ impl Choice<'_> {
 
     /// Sets every factor to its default that is worth less than [`WORTH`] and that no limit needs, the least first.
     fn without_idle_settings(&self, configuration: &Configuration) -> Configuration {
+        // One setting at a time: what a setting is worth depends on those that remain.
         let mut here = configuration.clone();
         loop {
             let memory = self.predicted(0, self.space.mask(&here));
@@ -124,6 +130,7 @@ impl Choice<'_> {
                 .map(|(_, less)| (self.predicted(0, self.space.mask(&less)) - memory, less))
                 .filter(|(loss, less)| {
                     let mask = self.space.mask(less);
+                    // The loss may be negative: the model may hold a setting to be harmful here.
                     *loss < WORTH
                         && !less.is_default()
                         && self.is_allowed(mask)
@@ -151,6 +158,7 @@ impl Choice<'_> {
         let default = self.space.default_configuration();
         let levels = (0..self.space.bits()).map(|bit| self.space.level_of(bit));
         sorted(levels.filter_map(|(factor, level)| {
+            // Alone it falls back to its default, so the model has no effect of it.
             let alone = self.space.with(&default, factor, level);
             (!alone.is_default()).then(|| self.effect(factor, level, self.space.mask(&alone), 0))
         }))

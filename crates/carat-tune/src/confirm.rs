@@ -38,8 +38,10 @@ pub struct Confirmation {
 impl Confirmation {
     /// The rules for one of `attempts` confirmations that share the error, each of at most `blocks` blocks.
     pub fn new(attempts: u32, blocks: u32) -> Self {
+        // Attempts share the error: each confirms a candidate chosen anew (Bonferroni).
         let attempts = f64::from(attempts.max(1));
         let memory = Sequence::new(MEMORY_ERROR / attempts, blocks);
+        // Memory and limits are judged at the same looks, because one end needs both.
         let looks: Vec<u32> = memory.looks.iter().map(|look| look.blocks).collect();
         let limit = Sequence::at(&looks, LIMIT_ERROR / attempts);
         Self { memory, limit }
@@ -47,10 +49,12 @@ impl Confirmation {
 
     /// The fewest blocks with which one of `attempts` confirmations can confirm anything.
     pub fn fewest_blocks(attempts: u32) -> u32 {
+        // Confidence grows with blocks, so the first that suffices is the least.
         (1..).find(|&blocks| Self::new(attempts, blocks).can_confirm()).unwrap_or(u32::MAX)
     }
 
     fn can_confirm(&self) -> bool {
+        // Too few blocks have a look whose interval reaches less than the required confidence.
         self.memory.looks.iter().any(|look| self.memory.meets_confidence(*look))
     }
 
@@ -88,10 +92,13 @@ impl Confirmation {
         let mut smaller = false;
         let mut interval = None;
         for (look, limit_look) in self.memory.looks.iter().zip(&self.limit.looks) {
+            // Not enough blocks for this look: the caller runs more.
             let seen = blocks.get(..look.blocks as usize)?;
             if let Some((low, high)) = interval_of(seen, 0, &self.memory, look) {
                 interval = Some((low, high));
+                // All intervals of a sequence hold simultaneously, so what was proven once stays.
                 smaller |= high < 0.0;
+                // The whole interval is above: even the best end of it is no saving that matters.
                 if !smaller && low > margin {
                     return Some((ConfirmationEnd::NotSmaller, interval));
                 }
@@ -103,6 +110,7 @@ impl Confirmation {
                 return Some((ConfirmationEnd::Confirmed, interval));
             }
         }
+        // The budget is spent. What is not proven smaller must not be called smaller.
         let end = if smaller { ConfirmationEnd::Undecided } else { ConfirmationEnd::NotSmaller };
         Some((end, interval))
     }
@@ -116,8 +124,10 @@ impl Confirmation {
         kept: &mut [bool],
     ) -> Option<usize> {
         for (index, limit) in limits.iter().enumerate() {
+            // A limit that was proven stays so; a later interval must not take it back.
             let interval = interval_of(seen, index + 1, &self.limit, look).filter(|_| !kept[index]);
             let Some((low, high)) = interval else { continue };
+            // Futility only ends an attempt without a claim, so it costs no error.
             let estimate = walsh_of(seen, index + 1).estimate();
             let futile = look.blocks >= FUTILE_FROM && estimate.is_some_and(|found| found > *limit);
             if high < *limit {

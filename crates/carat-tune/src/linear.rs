@@ -18,6 +18,7 @@ impl Cholesky {
             let (top, below) = lower.split_at_mut((column + 1) * size);
             let pivot_row = &mut top[column * size..];
             let squares: f64 = pivot_row[..column].iter().map(|value| value * value).sum();
+            // Rounding can make the pivot of a singular matrix negative, which has no root.
             let pivot = (pivot_row[column] - squares).max(LEAST_PIVOT).sqrt();
             pivot_row[column] = pivot;
             for row in below.chunks_exact_mut(size) {
@@ -35,6 +36,7 @@ impl Cholesky {
             let known = dot(&self.row(row)[..row], &x[..row]);
             x[row] = (x[row] - known) / self.row(row)[row];
         }
+        // The transpose is not stored: its column is this row, so the result is pushed forward.
         for row in (0..self.size).rev() {
             let value = x[row] / self.row(row)[row];
             x[row] = value;

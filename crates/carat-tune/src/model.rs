@@ -54,6 +54,7 @@ impl Prior {
     fn scaled(self, part: usize, by: f64, mut start: Self) -> Option<Self> {
         let mut scaled = self;
         let value = &mut *scaled.parts()[part];
+        // Likelihood alone would drive a standard deviation to 0 or infinity with few trials.
         *value *= by;
         let ratio = *value / *start.parts()[part];
         (TUNE_RANGE.0..=TUNE_RANGE.1).contains(&ratio).then_some(scaled)
@@ -62,8 +63,10 @@ impl Prior {
     /// Covariance of the effects of two configurations, given as bits of their levels.
     fn covariance(&self, one: u64, other: u64) -> f64 {
         let common = f64::from((one & other).count_ones());
+        // The default is the reference of every ratio, so it has no departure.
         let same = if one == other && one != 0 { 1.0 } else { 0.0 };
         self.level * self.level * common
+            // Pairs that both contain: common·(common − 1)/2 of them.
             + self.pair * self.pair * common * (common - 1.0) / 2.0
             + self.departure * self.departure * same
     }
@@ -123,6 +126,7 @@ impl Effects {
         if let Some(place) = self.departure(mask) {
             self.departures[place].1 += prior.departure * prior.departure * weight;
         }
+        // The lowest bit is cleared each time, so only levels that are set cost anything.
         let mut left = mask;
         while left != 0 {
             let bit = left.trailing_zeros() as usize;
@@ -180,6 +184,7 @@ impl MetricFit {
         bits: usize,
     ) -> Self {
         let size = trials.len();
+        // An outlier stays in, but with a larger variance: it may be real.
         let noise: Vec<f64> = trust.iter().map(|trust| prior.noise * prior.noise / trust).collect();
         let mut matrix = vec![0.0; size * size];
         for (row, one) in trials.iter().enumerate() {
@@ -197,9 +202,11 @@ impl MetricFit {
         }
         let cholesky = Cholesky::factor(matrix, size);
         let mut values: Vec<f64> = trials.iter().map(|trial| trial.logarithms[metric]).collect();
+        // Centred, so that the wide prior of the intercept is wide enough for any unit.
         let centre = values.iter().sum::<f64>() / size.max(1) as f64;
         values.iter_mut().for_each(|value| *value -= centre);
         let weights = cholesky.solve(&values);
+        // Without the constant term: likelihoods are compared only for the same trials.
         let log_likelihood = -0.5 * (cholesky.log_determinant() + dot(&values, &weights));
         let masks: Vec<u64> = trials.iter().map(|trial| trial.mask).collect();
         let mut mean = Effects::zero(bits, &masks);
@@ -220,6 +227,7 @@ impl MetricFit {
 
     /// Residual of each trial, in standard deviations of one trial.
     fn residuals(&self) -> impl Iterator<Item = f64> {
+        // Noise times weight is what the fit leaves of each trial, because K·weights = values.
         self.weights
             .iter()
             .zip(&self.noise)
@@ -236,6 +244,7 @@ impl MetricFit {
         let explained = dot(&difference, &self.cholesky.solve(&difference));
         let before = self.prior.covariance(one, one) + self.prior.covariance(other, other)
             - 2.0 * self.prior.covariance(one, other);
+        // Rounding can make the variance of a configuration that was tried often slightly negative.
         (before - explained).max(0.0).sqrt()
     }
 
@@ -243,9 +252,11 @@ impl MetricFit {
     /// (Matheron's rule; J. T. Wilson et al., Journal of Machine Learning Research 22, 2021).
     pub(crate) fn draw(&self, rng: &mut SeededRng) -> Effects {
         let mut drawn = Effects::drawn(self.mean.bits, &self.masks, &self.prior, rng);
+        // The draw needs effects of blocks and an intercept too, because the trials contain them.
         let blocks = self.blocks.iter().max().map_or(0, |last| last + 1);
         let blocks: Vec<f64> = (0..blocks).map(|_| self.prior.block * rng.normal()).collect();
         let intercept = rng.normal();
+        // What the trials would have been under this draw; the difference to them corrects it.
         let pretended: Vec<f64> = self
             .masks
             .iter()
@@ -257,6 +268,7 @@ impl MetricFit {
             .collect();
         let pretended = self.cholesky.solve(&pretended);
         for ((mask, weight), pretended) in self.masks.iter().zip(&self.weights).zip(&pretended) {
+            // Both corrections at once: they are linear in the weights.
             drawn.add(*mask, weight - pretended, &self.prior);
         }
         drawn
@@ -284,6 +296,7 @@ impl Model {
 
     /// Fits all metrics to these trials.
     pub(crate) fn fit(&mut self, trials: &[Observation]) {
+        // Estimating costs twenty fits, so it waits until there is something to learn.
         let tunes = self.tuned_at.is_none_or(|tuned| trials.len() >= tuned + TUNE_EVERY);
         if tunes {
             self.tuned_at = Some(trials.len());
@@ -295,6 +308,7 @@ impl Model {
                     self.current[metric] = self.tuned(trials, metric, &even);
                 }
                 let prior = self.current[metric];
+                // The first fit finds the outliers, the second no longer follows them.
                 let first = MetricFit::new(trials, metric, prior, &even, self.bits);
                 let trust: Vec<f64> = first.residuals().map(trust_in).collect();
                 match trust.iter().all(|&trust| trust == 1.0) {
@@ -309,6 +323,7 @@ impl Model {
     fn tuned(&self, trials: &[Observation], metric: usize, even: &[f64]) -> Prior {
         let mut prior = self.current[metric];
         let mut best = MetricFit::new(trials, metric, prior, even, self.bits).log_likelihood;
+        // Twice, because the best value of one part depends on the others.
         for part in [0, 1, 2, 3, 4, 0, 1, 2, 3, 4] {
             for step in [TUNE_STEP, 1.0 / TUNE_STEP] {
                 let Some(tried) = prior.scaled(part, step, self.start[metric]) else { continue };

@@ -80,6 +80,7 @@ impl<'a> Search<'a> {
     pub fn new(space: &'a Space, plan: SearchPlan, profiles: &[Configuration]) -> Self {
         let model = Model::new(space.bits(), &plan.priors);
         let mut profiles: Vec<Configuration> =
+            // Profiles are taken from the end, and the first is to be tried first.
             profiles.iter().rev().filter(|profile| !profile.is_default()).cloned().collect();
         profiles.dedup();
         let seed = plan.seed;
@@ -103,10 +104,12 @@ impl<'a> Search<'a> {
     /// configuration fails.
     pub fn next_block(&mut self) -> Option<Vec<Configuration>> {
         let banned = self.banned();
+        // A block that does not fit into the plan would leave the trials without their default.
         let is_over = self.trials + self.plan.block_size > self.plan.trials;
         if is_over || !self.candidates.iter().any(|one| self.may_try(&one.configuration, banned)) {
             return None;
         }
+        // By block, so that a search that continues from its trials draws the same numbers.
         let mut rng = block_rng(self.plan.seed, self.blocks);
         Some(match self.is_screening() {
             true => self.screen_block(&mut rng),
@@ -127,6 +130,7 @@ impl<'a> Search<'a> {
 
     /// Takes the trials of a confirmation that failed, block by block, and never proposes its candidate again.
     pub fn observe_confirmation(&mut self, candidate: &Configuration, blocks: &[Vec<SearchTrial>]) {
+        // Even a candidate that a limit broke teaches the model, so its trials are learned below.
         self.attempted.push(self.space.mask(candidate));
         for block in blocks {
             self.learn(block);
@@ -140,6 +144,7 @@ impl<'a> Search<'a> {
                 Some(logarithms) => {
                     self.succeeded.push(mask);
                     let logarithms = logarithms.clone();
+                    // Trials of a block share an effect of the machine, so its number goes along.
                     self.observations.push(Observation { block: self.blocks, mask, logarithms });
                 }
                 None => self.failed.push(mask),
@@ -151,16 +156,19 @@ impl<'a> Search<'a> {
     /// Levels that failed repeatedly and never succeeded, as bits. A failure counts against one level only: the one that
     /// explains most failures.
     fn banned(&self) -> u64 {
+        // A level in any server that ran is innocent, whatever else failed with it.
         let innocent = self.succeeded.iter().fold(0, |bits, mask| bits | mask);
         let mut unexplained: Vec<u64> = self.failed.clone();
         let mut banned = 0;
         loop {
             let failures = |bit: &u64| unexplained.iter().filter(|mask| *mask & bit != 0).count();
+            // `max_by_key` takes the last of equals: reversed, that is always the lowest bit.
             let suspects = (0..self.space.bits()).rev().map(|bit| 1_u64 << bit);
             let worst = suspects.filter(|bit| innocent & bit == 0).max_by_key(failures);
             match worst.filter(|bit| failures(bit) >= CRASHES_TO_BAN) {
                 Some(bit) => {
                     banned |= bit;
+                    // What this level explains must not count against another one as well.
                     unexplained.retain(|mask| mask & bit == 0);
                 }
                 None => return banned,
@@ -189,8 +197,10 @@ impl<'a> Search<'a> {
     /// Profiles first, then random configurations that show each level about equally often.
     fn screen_block(&mut self, rng: &mut SeededRng) -> Vec<Configuration> {
         let banned = self.banned();
+        // The default is in every block: effects are ratios to it.
         let mut block = vec![self.space.default_configuration()];
         let mut draws = 0;
+        // Where few configurations are left, a block stays smaller rather than loop for ever.
         while block.len() < self.plan.block_size && draws < MOST_DRAWS * self.plan.block_size {
             draws += 1;
             let next = self.profiles.pop().or_else(|| self.least_shown(&block, banned, rng));
@@ -222,7 +232,9 @@ impl<'a> Search<'a> {
 
     fn novelty(&self, configuration: &Configuration) -> f64 {
         let mask = self.space.mask(configuration);
+        // Each repetition of a level tells less than the one before.
         let new: f64 = bits(mask).map(|bit| 1.0 / (1.0 + self.shown[bit] as f64)).sum();
+        // Many settings at once cannot be told apart, and few use a trial badly.
         let settings = f64::from(mask.count_ones());
         new - SCREEN_DISTANCE_COST * (settings - SCREEN_SETTINGS).abs()
     }
@@ -250,6 +262,7 @@ impl<'a> Search<'a> {
         let mut again = None;
         for _ in 0..MOST_DRAWS {
             let drawn: Vec<Effects> = self.model.fits.iter().map(|fit| fit.draw(rng)).collect();
+            // One draw per place: Thompson sampling explores as much as it doubts.
             let next = self.best_of_draw(&drawn, block, banned, rng);
             if !self.may_try(&next, banned) {
                 continue;
@@ -259,6 +272,7 @@ impl<'a> Search<'a> {
             }
             again = Some(next);
         }
+        // Repeating the best guess measures its noise, which an unlikely configuration does not.
         again
     }
 
@@ -271,10 +285,12 @@ impl<'a> Search<'a> {
         banned: u64,
         rng: &mut SeededRng,
     ) -> Configuration {
+        // A descent ends in a local minimum, so it begins at several places.
         let mut starts = vec![self.space.default_configuration()];
         starts.extend([self.space.random(rng), self.space.random(rng)]);
         starts.extend(block.last().cloned());
         starts.retain(|start| self.space.mask(start) & banned == 0);
+        // The default uses no level, so it is never banned and always the first start.
         let mut best = self.descend(&starts[0], drawn, banned);
         for start in &starts[1..] {
             let found = self.descend(start, drawn, banned);
@@ -298,6 +314,7 @@ impl<'a> Search<'a> {
             let mut better = None;
             for neighbour in self.space.neighbours(&here) {
                 let cost = self.cost(&neighbour, drawn);
+                // Rounding alone must not count as better, or the descent could circle.
                 if cost < value - 1e-9 && self.space.mask(&neighbour) & banned == 0 {
                     value = cost;
                     better = Some(neighbour);
@@ -313,6 +330,7 @@ impl<'a> Search<'a> {
     /// Memory and what is beyond the limits, under effects drawn from the posterior.
     fn cost(&self, configuration: &Configuration, drawn: &[Effects]) -> f64 {
         let mask = self.space.mask(configuration);
+        // Only what exceeds a limit costs: being far below one is worth nothing.
         let excess: f64 = drawn[1..]
             .iter()
             .zip(&self.plan.limits)
@@ -342,6 +360,7 @@ impl<'a> Search<'a> {
         let excluded = [self.attempted.as_slice(), self.failed.as_slice()].concat();
         let cautious = self.choice(&excluded);
         let chosen = choose(&cautious, &self.candidates);
+        // A second candidate must not have less headroom than the first one that failed.
         if chosen.is_some() || !self.attempted.is_empty() {
             return chosen;
         }
@@ -379,6 +398,7 @@ fn block_rng(seed: u64, block: usize) -> SeededRng {
 }
 
 fn candidates(space: &Space, seed: u64) -> Vec<Candidate> {
+    // Too large to enumerate: a sample can miss the best, but it holds good ones.
     let all = space.all().unwrap_or_else(|| {
         let mut rng = SeededRng::new(seed);
         let mut sampled: Vec<_> = (0..SAMPLED_CANDIDATES).map(|_| space.random(&mut rng)).collect();

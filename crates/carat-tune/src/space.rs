@@ -92,6 +92,7 @@ impl Space {
             }
         }
         let mut first_bit = Vec::with_capacity(factors.len());
+        // Each level above a default is a bit of one 64-bit mask, which makes a prediction cheap.
         let mut bits = 0;
         for factor in &factors {
             first_bit.push(bits);
@@ -101,6 +102,7 @@ impl Space {
             return Err(SpaceError::TooManyLevels(bits));
         }
         let space = Self { factors, conditions, first_bit, bits };
+        // Checked once here: later code indexes factors and levels by conditions.
         match space.conditions.iter().find(|condition| !space.fits(condition)) {
             Some(condition) => {
                 let name = space.factors.get(condition.factor).map(|factor| factor.name.clone());
@@ -114,6 +116,7 @@ impl Space {
         let has = |factor: usize, level: u8| {
             self.factors.get(factor).is_some_and(|found| usize::from(level) < found.levels.len())
         };
+        // The default needs no condition: it is where a level falls back to.
         has(condition.factor, condition.level.unwrap_or(0))
             && condition.level != Some(0)
             && condition.on != condition.factor
@@ -148,6 +151,7 @@ impl Space {
             let level = self.factors[factor].levels.iter().position(|known| known == level)?;
             configuration.0[factor] = u8::try_from(level).ok()?;
         }
+        // Two lists that act the same must be one configuration, or it would be tried twice.
         Some(self.canonical(configuration))
     }
 
@@ -204,6 +208,7 @@ impl Space {
 
     /// The factor and the level of a bit.
     pub(crate) fn level_of(&self, bit: usize) -> (usize, u8) {
+        // Factors have ascending bits, so the last first bit that is not above is its own.
         let factor = self.first_bit.partition_point(|&first| first <= bit) - 1;
         let level = bit - self.first_bit[factor] + 1;
         // A factor has at most 65 levels.
@@ -221,6 +226,7 @@ impl Space {
                 found.push(changed);
             }
         }
+        // A change may fall back to where it began.
         found.retain(|other| other != configuration);
         found
     }
@@ -242,9 +248,11 @@ impl Space {
 
     /// A random valid configuration that is not the default.
     pub(crate) fn random(&self, rng: &mut SeededRng) -> Configuration {
+        // Conditions can turn every draw into the default, which is in each block already.
         loop {
             let mut drawn = self.default_configuration();
             for (level, factor) in drawn.0.iter_mut().zip(&self.factors) {
+                // `uniform` is below 1, so this stays below the number of levels.
                 let any = (rng.uniform() * factor.levels.len() as f64) as u8;
                 *level = if rng.uniform() < LEFT_AT_DEFAULT { 0 } else { any };
             }
@@ -257,6 +265,7 @@ impl Space {
 
     /// Every valid configuration; `None` where there are too many combinations to enumerate.
     pub fn all(&self) -> Option<Vec<Configuration>> {
+        // Checked at every factor, because the product of many overflows.
         let combinations = self.factors.iter().try_fold(1_u64, |product, factor| {
             product.checked_mul(factor.levels.len() as u64).filter(|&n| n <= MOST_COMBINATIONS)
         })?;

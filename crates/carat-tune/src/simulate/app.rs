@@ -119,10 +119,12 @@ impl MemoryParts {
         };
         let mut arenas =
             [between(rng, 0.75, 0.97), between(rng, 0.4, 0.8), between(rng, 0.15, 0.6)];
+        // Fewer arenas have less free memory, never more.
         arenas.sort_by(|one, other| other.total_cmp(one));
         let decay = between(rng, 0.55, 1.0);
         let warmed = between(rng, 0.2, 0.6);
         let yjit = between(rng, 0.02, 0.08);
+        // Logarithms: an allocator may halve memory as easily as double it.
         let mut allocator = |typical: f64| (typical.ln() + normal(rng, 0.0, 0.4)).exp();
         let allocator = [1.0, allocator(0.8), allocator(0.9), allocator(1.0)];
         Self {
@@ -159,6 +161,7 @@ impl MemoryParts {
     /// Memory under these levels, as a ratio to the default.
     fn total(&self, level: impl Fn(Index) -> usize) -> f64 {
         let allocator = level(Index::Allocator);
+        // Arenas, thresholds and trimming are glibc's; another allocator has effects of its own.
         let other_allocator = usize::from(allocator > 0);
         let mut malloc_free = self.malloc_free
             * self.allocator[allocator]
@@ -183,9 +186,12 @@ impl MemoryParts {
         }
         let kept = self.prepared[level(Index::PrepareFork)]
             * if other_allocator > 0 { 1.0 } else { self.prepared_under_glibc };
+        // The parts are added and each factor acts on its own part, so savings saturate.
         let private = self.copied * (1.0 - kept) + malloc_free + slots_free + rest;
+        // Workers multiply only what each has for itself.
         let private =
             (private + self.yjit[level(Index::Yjit)]) * self.workers[level(Index::Workers)];
+        // Another allocator is a library more to map.
         let library = if other_allocator > 0 { 0.01 } else { 0.0 };
         let compacted = if level(Index::Compact) == 1 { self.compact_adds } else { 0.0 };
         self.shared + private + library + compacted
@@ -226,6 +232,7 @@ impl SimulatedApp {
 
     /// What is true: logarithms of memory, p95 and the inverse of throughput as ratios to the default.
     pub fn truth(&self, configuration: &Configuration) -> [f64; 3] {
+        // Ratios to the default, so its own are exactly 1.
         if self.world == World::Null || configuration.is_default() {
             return [0.0; 3];
         }
@@ -246,7 +253,9 @@ impl SimulatedApp {
             }
         }
         match self.world {
+            // Just beyond the limit of +5 %: every "kept" is then a false claim.
             World::AtTheLimit => [memory, 1.0501_f64.ln(), 0.0],
+            // Higher is worse for every limit of the search, so throughput changes its sign.
             World::Real | World::Null => [memory, p95, -throughput],
         }
     }
@@ -265,6 +274,7 @@ impl SimulatedApp {
         configurations: &[Configuration],
         rng: &mut SeededRng,
     ) -> Vec<Option<Vec<f64>>> {
+        // A busy machine disturbs a whole block; latency and throughput more than memory.
         let shares = [0.4, 0.7, 0.7];
         let shared: Vec<f64> =
             self.noise.iter().zip(shares).map(|(sd, share)| share * sd * rng.normal()).collect();
@@ -277,10 +287,12 @@ impl SimulatedApp {
                         truth[metric] + shared[metric] + self.noise[metric] * rng.normal()
                     })
                     .collect();
+                // A neighbour's burst hits latency and throughput of the same trial.
                 if rng.uniform() < 0.03 {
                     values[1] += between(rng, 0.2, 0.8);
                     values[2] += between(rng, 0.02, 0.1);
                 }
+                // One more growth of the heap, as real servers show in a few trials.
                 if rng.uniform() < 0.02 {
                     values[0] += between(rng, 0.03, 0.10);
                 }

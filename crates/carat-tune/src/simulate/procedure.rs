@@ -85,6 +85,7 @@ pub fn summarize(world: World, first: u64, apps: usize, trials: usize, forced: b
     summary.trials = all_trials.iter().sum::<f64>() / count;
     let ninth_decile = apps.saturating_sub(1) * 9 / 10;
     summary.trials_p90 = all_trials.get(ninth_decile).copied().unwrap_or_default();
+    // Per app, also where nothing was recommended: silence is an outcome too.
     summary.recommends = recommended / count;
     for sum in [
         &mut summary.search_trials,
@@ -95,6 +96,7 @@ pub fn summarize(world: World, first: u64, apps: usize, trials: usize, forced: b
     ] {
         *sum /= count;
     }
+    // Only a recommendation can cover the truth or name a setting.
     for share in [&mut summary.covered, &mut summary.strongest] {
         *share /= f64::max(recommended, 1.0);
     }
@@ -102,6 +104,7 @@ pub fn summarize(world: World, first: u64, apps: usize, trials: usize, forced: b
 }
 
 fn search(app: &SimulatedApp, number: u64, trials: usize, forced: bool) -> SearchResult {
+    // Trials have numbers of their own: they must not follow those that drew the app.
     let mut rng = SeededRng::new(number.wrapping_mul(7_919) + 13);
     let limits = limits();
     let priors = vec![Prior::MEMORY, Prior::LATENCY, Prior::THROUGHPUT];
@@ -128,6 +131,7 @@ fn search(app: &SimulatedApp, number: u64, trials: usize, forced: bool) -> Searc
             outcome.recommended = Some((candidate, interval, strongest));
             break;
         }
+        // A refuted candidate's blocks are the most precise trials so far: learn from them.
         search.observe_confirmation(&candidate, &blocks);
     }
     outcome
@@ -160,6 +164,7 @@ fn confirm(
             let trials = run(app, &pair, rng);
             let values = (trials[0].logarithms.clone(), trials[1].logarithms.clone());
             blocks.push(trials);
+            // A server that fails has no difference, and its candidate cannot be confirmed.
             let (Some(default), Some(other)) = values else { return (blocks, None) };
             differences.push(other.iter().zip(&default).map(|(o, d)| o - d).collect());
         }
@@ -180,12 +185,14 @@ fn oracle(app: &SimulatedApp, limits: &[f64]) -> f64 {
         .map(|configuration| app.truth(configuration))
         .filter(|truth| truth[1..].iter().zip(limits).all(|(value, limit)| value <= limit))
         .map(|truth| truth[0]);
+    // The default is always allowed, so the best saving is at least 0.
     1.0 - memory.fold(0.0, f64::min).exp()
 }
 
 /// Whether the setting that the model calls strongest is the strongest in truth.
 fn is_strongest_right(app: &SimulatedApp, search: &Search<'_>, chosen: &Configuration) -> bool {
     let named = search.choice(&[]).effects(chosen);
+    // Memory without the strongest setting is the largest.
     let truth = (0..app.space.factors().len())
         .filter(|&factor| chosen.level(factor) > 0)
         .map(|factor| (app.truth(&app.space.with(chosen, factor, 0))[0], factor))
