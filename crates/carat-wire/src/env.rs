@@ -67,6 +67,7 @@ pub fn settings_checksum(settings: &[u8]) -> u64 {
 pub fn variables_checksum<V: AsRef<[u8]>>(names: &str, value: impl Fn(&str) -> Option<V>) -> u64 {
     let hash = names.split(',').fold(FNV_START, |hash, name| {
         let hash = fnv(hash, name.as_bytes());
+        // An empty value and no value must differ, so each has a separator of its own.
         match value(name) {
             Some(value) => fnv(fnv(hash, b"="), value.as_ref()),
             None => fnv(hash, b"\0"),
@@ -78,6 +79,7 @@ pub fn variables_checksum<V: AsRef<[u8]>>(names: &str, value: impl Fn(&str) -> O
 const FNV_START: u32 = 0x811c_9dc5;
 
 fn fnv(hash: u32, bytes: &[u8]) -> u32 {
+    // FNV-1a: xor first. FNV-1 multiplies first and mixes the last byte badly.
     bytes.iter().fold(hash, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

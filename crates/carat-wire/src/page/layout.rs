@@ -199,6 +199,7 @@ pub enum FeatureState {
 
 impl FeatureState {
     /// The state of that number; a number from a later version counts as [`FeatureState::NotYet`].
+    // A later library may be in a server that still runs; its states are no error.
     pub fn from_word(word: u64) -> Self {
         [
             Self::On,
@@ -219,6 +220,7 @@ impl FeatureState {
 impl PageText {
     /// Writes as many bytes as there is room for.
     pub fn set(&self, text: &[u8]) {
+        // Every word is written, so that a shorter text leaves no end of a longer one.
         for (place, word) in self.0.iter().enumerate() {
             let rest = text.get(place * 8..).unwrap_or_default();
             let mut bytes = [0; 8];

@@ -170,6 +170,7 @@ pub fn read(
     mut fetch: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
 ) -> Result<PageReading, PageError> {
     let mut front = Front::fetch(&mut fetch)?;
+    // Version after magic: the magic word is stored last, so before it nothing is valid.
     match (front.words[0], front.words[1]) {
         (MAGIC, VERSION) => {}
         (MAGIC, other) => return Err(PageError::Version(other)),
@@ -181,6 +182,7 @@ pub fn read(
         }
         front = Front::fetch(&mut fetch)?;
     }
+    // Apart from the front: the ranges are long and usually fewer than there is room for.
     let heap_pages = read_ranges(&mut fetch)?;
     Ok(front.reading(heap_pages))
 }
@@ -204,9 +206,11 @@ struct Front {
 impl Front {
     /// Reads sequences, words, and sequences again: words between equal even sequences are whole.
     fn fetch(fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> Result<Self, PageError> {
+        // One copy has no order within it, so the sequences come from copies before and after.
         let before = fetch_words(fetch, 0, FRONT)?;
         let words = fetch_words(fetch, 0, FRONT)?;
         let after = fetch_words(fetch, 0, FRONT)?;
+        // An odd sequence that does not change belongs to a writer that died.
         let whole = PARTS.map(|part| before[part] & 1 == 0 && before[part] == after[part]);
         Ok(Self { words, whole })
     }
@@ -221,6 +225,7 @@ impl Front {
     }
 
     fn values<W: Word>(&self, number: usize) -> SectionReading<W> {
+        // A torn section is unknown as a whole: its words may be of two moments.
         let (at, known, words) = match self.part(number) {
             Some(part) => (time_unless_zero(part[1]), part[2], part[3..3 + VALUES].to_vec()),
             None => (None, 0, Vec::new()),
@@ -235,6 +240,7 @@ impl Front {
         room: usize,
     ) -> (Option<PageTime>, Vec<[u64; WORDS]>) {
         let Some(part) = self.part(number) else { return (None, Vec::new()) };
+        // Another process wrote the count: more rows than there is room for are other parts.
         let count = (part[2] as usize).min(room);
         let (rows, _) = part[TABLE_HEAD..].as_chunks();
         (time_unless_zero(part[1]), rows[..count].to_vec())
@@ -243,6 +249,7 @@ impl Front {
     fn text(&self, offset: usize) -> String {
         let bytes: Vec<u8> =
             self.words[offset / 8..][..16].iter().flat_map(|word| word.to_le_bytes()).collect();
+        // Text is not guarded by a sequence; half of a character becomes a replacement character.
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
@@ -252,6 +259,7 @@ impl Front {
     }
 
     fn reading(self, heap_pages: HeapPages) -> PageReading {
+        // Two fields of 32 bits share this word, the first in its low half.
         let requests = self.header(offset_of!(PageHeader, requested));
         let features = Feature::ALL.iter().map(|feature| {
             let offset = offset_of!(PageHeader, features) + *feature as usize * 8;
@@ -268,6 +276,7 @@ impl Front {
             requested: requests as u32,
             served: (requests >> 32) as u32,
             served_by_ruby: self.header(offset_of!(PageHeader, served_by_ruby)) as u32,
+            // 0 is "not detected yet", and a later library may know further allocators.
             allocator: (self.header(offset_of!(PageHeader, allocator)) as usize)
                 .checked_sub(1)
                 .and_then(|index| AllocatorKind::ALL.get(index).copied()),
@@ -292,11 +301,13 @@ fn read_ranges(
 ) -> Result<HeapPages, PageError> {
     for _ in 0..ATTEMPTS {
         let before = fetch_words(fetch, FRONT_BYTES, TABLE_HEAD)?;
+        // The count may be torn; the room bounds what is read before the sequences are compared.
         let count = (before[2] as usize).min(RANGES);
         let rows = fetch_words(fetch, FRONT_BYTES + TABLE_HEAD * 8, count * 2)?;
         let after = fetch_words(fetch, FRONT_BYTES, TABLE_HEAD)?;
         if before[0] & 1 == 0 && before[0] == after[0] {
             let (pairs, _) = rows.as_chunks::<2>();
+            // From the head before the rows, which the equal sequence proved to be whole.
             return Ok(HeapPages {
                 at: time_unless_zero(before[1]),
                 pages: before[4],
@@ -305,6 +316,7 @@ fn read_ranges(
             });
         }
     }
+    // Unknown, not an error: the rest of the page is still good.
     Ok(HeapPages::default())
 }
 

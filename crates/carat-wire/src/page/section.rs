@@ -53,6 +53,7 @@ impl<W: Word> Section<W> {
     ///
     /// Returns `false` without waiting if another thread is writing; the figures are then skipped.
     pub fn update(&self, now_ns: u64, write: impl FnOnce(&mut Writer<'_, W>)) -> bool {
+        // The writer may hold Ruby's lock or run inside its collector: it must not wait.
         if !begin(&self.sequence) {
             return false;
         }
@@ -82,6 +83,7 @@ impl<W: Word> Section<W> {
 
     /// One word; `None` if it was never written.
     pub fn get(&self, word: W) -> Option<u64> {
+        // Without the sequence: each of these words is meaningful by itself.
         let known = self.known.load(Ordering::Relaxed) & 1 << word.index() != 0;
         known.then(|| self.values[word.index()].load(Ordering::Relaxed))
     }
@@ -101,8 +103,10 @@ impl<const WORDS: usize, const ROWS: usize> Table<WORDS, ROWS> {
         }
         let mut found = 0;
         for row in rows {
+            // Rows beyond the room are counted, so that a reader knows how many are missing.
             if let Some(place) = self.rows.get(found) {
                 for (word, value) in place.iter().zip(row) {
+                    // Unknown is written too: the row may hold older words of another pool.
                     word.store(value.unwrap_or(UNKNOWN), Ordering::Relaxed);
                 }
             }
@@ -136,6 +140,7 @@ fn begin(sequence: &AtomicU64) -> bool {
 }
 
 fn end(sequence: &AtomicU64) {
+    // Release: no word may become visible after the sequence is even again.
     sequence.fetch_add(1, Ordering::Release);
 }
 
