@@ -61,6 +61,7 @@ impl RequestBudget {
         let intended = match &mut self.schedule {
             None => now,
             Some(schedule) if schedule.due() <= now => {
+                // The intended time, not now: a late generator must not hide a request's wait.
                 let due = schedule.due();
                 schedule.advance();
                 due
@@ -81,6 +82,7 @@ impl RequestBudget {
     ///
     /// An open load ends by the intended times, so that a late generator still sends everything.
     pub(crate) fn is_over(&self, now: MonotonicTime) -> bool {
+        // By the due time: a stall at the end of the load must not cancel what was due during it.
         let at = self.schedule.as_ref().map_or(now, SendSchedule::due);
         self.left == Some(0) || self.until.is_some_and(|until| at >= until)
     }

@@ -91,8 +91,10 @@ impl StampClock {
 
     fn take(&mut self, offset: i64, now: MonotonicTime) {
         let moved = offset.abs_diff(self.offset);
+        // Relative to the time since the last sample: a slewed clock moves that much anyway.
         if moved > STEP_FLOOR.max(now.since(self.sampled) / STEP_SHARE) {
             self.steps += 1;
+            // Stamps of packets on their way may be from before the step.
             self.doubtful_until = now.after(1_000_000);
         }
         self.offset = offset;
@@ -104,6 +106,7 @@ impl StampClock {
     /// A stamp is earlier than its reading. One that is later, or that was read right after a step, is not used.
     pub fn convert(&self, stamp: i64, read: MonotonicTime) -> Option<MonotonicTime> {
         let stamped = MonotonicTime(u64::try_from(stamp - self.offset).ok()?);
+        // A stamp cannot be later than its reading, but for the error of the sampled offset.
         let ahead = stamped.since(read) > STEP_FLOOR;
         (!ahead && read >= self.doubtful_until).then(|| stamped.min(read))
     }
@@ -116,6 +119,7 @@ impl StampClock {
 
 /// How far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`: the best of three readings.
 pub fn offset() -> i64 {
+    // The shortest reading has the least uncertainty about when the clock was read.
     (0..3).map(|_| offset_with_error()).min().map_or(0, |(_, offset)| offset)
 }
 
@@ -124,6 +128,7 @@ fn offset_with_error() -> (i64, i64) {
     let before = nanos(ClockId::Monotonic);
     let real = nanos(ClockId::Realtime);
     let after = nanos(ClockId::Monotonic);
+    // The real time was read somewhere between both; the middle halves the error.
     (after - before, real - (before + after) / 2)
 }
 

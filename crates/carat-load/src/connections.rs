@@ -192,9 +192,11 @@ impl<'a, S: ProtocolSession> Connections<'a, S> {
     pub fn dial(&mut self, place: u32) -> Result<(), SocketFault> {
         self.close(place);
         self.opening += 1;
+        // Before anything can fail: `close` undoes both for a stage that is opening.
         let slot = &mut self.slots[place as usize];
         slot.stage = Stage::Connecting;
         slot.since = MonotonicTime::now();
+        // An event of an earlier connection in this slot may still be in the poller's list.
         let token = u64::from(place) | u64::from(slot.generation) << 32;
         let stream = self.dialer.dial(self.shard.number(place))?;
         self.poller.add(stream.socket(), token).map_err(|error| SocketFault::of(&error))?;
@@ -207,6 +209,7 @@ impl<'a, S: ProtocolSession> Connections<'a, S> {
         let slot = &mut self.slots[place as usize];
         let was_opening = slot.stage.is_opening();
         slot.stage = Stage::Open(phase);
+        // Handshakes are counted by stage, so that each leaves the count exactly once.
         self.opening -= u32::from(was_opening && !phase.is_opening());
     }
 
@@ -214,6 +217,7 @@ impl<'a, S: ProtocolSession> Connections<'a, S> {
     pub fn close(&mut self, place: u32) -> Stage<S::Phase> {
         let slot = &mut self.slots[place as usize];
         let stage = std::mem::take(&mut slot.stage);
+        // Dropping the stream closes its descriptor, which removes it from epoll (epoll(7)).
         slot.stream = None;
         slot.generation = slot.generation.wrapping_add(1);
         self.opening -= u32::from(stage.is_opening());
@@ -226,6 +230,7 @@ impl<'a, S: ProtocolSession> Connections<'a, S> {
         self.meter = Meter::begin(now);
         // Handshakes that were slow before the measured load still say something about the server.
         self.meter.cost.slow_connects = slow_connects;
+        // The first step begins the load; later ones must not move its beginning.
         if ProgressCounters::read(&self.counters.begun_ms) == 0 {
             ProgressCounters::put(&self.counters.begun_ms, now.millis());
         }

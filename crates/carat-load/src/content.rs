@@ -48,6 +48,7 @@ impl LoadContent {
     /// # Errors
     /// Those of [`Self::read`], and if the content is another.
     pub fn read_planned(path: &Path, sha256: Option<&str>) -> Result<Self, String> {
+        // Variants of one experiment must have the same load, even when it is resumed.
         let content = Self::read(path)?;
         if sha256.is_some_and(|planned| planned != content.sha256) {
             return Err(format!(

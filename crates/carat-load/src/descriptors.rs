@@ -16,6 +16,7 @@ pub(crate) fn raise_descriptors(connections: u64) -> Result<(), GeneratorError> 
     if limit.current.is_none_or(|soft| soft >= needed) {
         return Ok(());
     }
+    // Raised only where the soft limit would exceed it, which needs CAP_SYS_RESOURCE.
     let maximum = limit.maximum.map(|hard| hard.max(needed));
     let raised = Rlimit { current: Some(needed), maximum };
     // Only root may raise the hard limit; this call fails for other users.

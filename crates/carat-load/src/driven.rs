@@ -85,6 +85,7 @@ fn run<P: Protocol>(
     let mut reader = ProgressReader::new(profile.planned, profile.planned_s);
     let (done, wait) = mpsc::channel();
     thread::scope(|scope| {
+        // In a thread of its own, so that this one can report progress while threads are joined.
         let counters = &counters;
         scope.spawn(move || {
             let report = run_threads::<P>(load, &profile, counters);
@@ -94,6 +95,7 @@ fn run<P: Protocol>(
         loop {
             match wait.recv_timeout(PROGRESS_INTERVAL) {
                 Ok(report) => return report,
+                // The sender was dropped without a report, which only a panic does.
                 Err(RecvTimeoutError::Disconnected) => return Err(GeneratorError::Panicked),
                 Err(RecvTimeoutError::Timeout) => observe(reader.read(counters)),
             }
@@ -109,11 +111,14 @@ fn run_threads<P: Protocol>(
     let (root, threads) = (ProcRoot::default(), profile.threads);
     let proc_root = root.path();
     // Each thread has a poller and a descriptor that wakes it.
+    // Before the first connection: failing in the middle would be a finding about the server.
     raise_descriptors(profile.connections + 2 * u64::from(threads))?;
     let dialer = Dialer::new(resolve(profile.url)?, profile.options, &root)?;
+    // For the same reason: a machine without ports is not a server without answers.
     dialer.check_ports(profile.connections)?;
     let shared = P::share(load, dialer.target(), threads)?;
     let shared = Arc::new(shared);
+    // Read before and after: the kernel's counter is of all time and of the whole machine.
     let overflows = read_listen_overflows(proc_root);
     let results: Vec<_> = thread::scope(|scope| {
         let running: Vec<_> = (0..)

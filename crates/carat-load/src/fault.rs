@@ -163,6 +163,7 @@ impl SocketFault {
                 .iter()
                 .find(|row| row.errors.contains(&number))
                 .map_or(Self::Other(number), |row| row.fault),
+            // rustls reports a stream that ends without `close_notify` this way.
             (None, io::ErrorKind::UnexpectedEof) => Self::Truncated,
             (None, _) => Self::InvalidTls,
         }

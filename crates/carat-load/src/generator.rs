@@ -46,6 +46,7 @@ struct DoneCount {
 impl DoneCount {
     fn new(before: Option<Self>, at: Instant, done: u64) -> Self {
         let rate = before.map(|before| {
+            // Two messages can be read at once, and the rate must stay finite.
             let passed = at.saturating_duration_since(before.at).as_secs_f64();
             done.saturating_sub(before.done) as f64 / passed.max(1e-3)
         });
@@ -54,6 +55,7 @@ impl DoneCount {
 
     /// The count extrapolated to `now`, for at most one progress interval.
     fn extrapolated(&self, now: Instant) -> u64 {
+        // No longer than one interval: after that silence says more than the old rate.
         let silent = now.saturating_duration_since(self.at).min(PROGRESS_INTERVAL);
         self.done + (self.per_second * silent.as_secs_f64()) as u64
     }
@@ -76,10 +78,12 @@ impl Generator {
             .process_group(0)
             .spawn()
             .map_err(failed)?;
+        // Kept open: closing its input is how the parent ends the worker.
         let mut stdin = child.stdin.take().ok_or_else(gone)?;
         let stdout = child.stdout.take().ok_or_else(gone)?;
         let stderr = child.stderr.take().ok_or_else(gone)?;
         let state = Arc::new(Mutex::new(WorkerState::default()));
+        // Read from the start, or a full pipe would stop the worker before its first message.
         let readers = vec![
             read_messages(stdout, Arc::clone(&state)),
             read_stderr(stderr, Arc::clone(&state)),
@@ -109,6 +113,7 @@ impl Generator {
         let mut state = lock(&self.state);
         let now = state.count.map_or(0, |count| count.extrapolated(Instant::now()));
         let planned = state.progress.planned.unwrap_or(u64::MAX);
+        // A count that fell between two samples would look like negative work.
         state.reported = state.reported.max(now.min(planned));
         state.reported
     }
@@ -122,14 +127,17 @@ impl Generator {
         if let Some(report) = state.report.take() {
             return Ok(Some(report));
         }
+        // The report may still be on its way while the process has ended, so the pipe decides.
         if !state.closed {
             return Ok(None);
         }
+        // Readers need the lock to end.
         drop(state);
         let status = match self.child.try_wait().map_err(GeneratorError::Kernel)? {
             None => return Ok(None),
             Some(status) => status.to_string(),
         };
+        // Joined before the error is read: its last lines may just be arriving.
         for reader in self.readers.drain(..) {
             // A reader never panics; if it did, what it has stored remains.
             let _ = reader.join();
@@ -176,6 +184,7 @@ fn read_stderr(stderr: ChildStderr, state: Arc<Mutex<WorkerState>>) -> JoinHandl
         while let Ok(length @ 1..) = reader.read(&mut piece) {
             let mut state = lock(&state);
             state.stderr.extend_from_slice(&piece[..length]);
+            // The end says why it died; a loop of warnings before it must not grow without limit.
             let surplus = state.stderr.len().saturating_sub(STDERR_KEPT);
             state.stderr.drain(..surplus);
         }

@@ -69,9 +69,12 @@ impl Findings {
     }
 
     /// Adds a finding if a share is above zero: a warning, and fatal above the limit.
+    // Nothing lost is no finding, even where nothing was expected.
     pub(crate) fn share(&mut self, code: &str, part: u64, whole: u64, message: &str) {
         if part > 0 {
+            // Something lost of nothing expected is all of it.
             let share = part as f64 / whole.max(1) as f64;
+            // Above, not at: a limit of 1 % allows 1 %.
             if share > self.limit {
                 let limit = Percent(self.limit);
                 let message = format!(
@@ -138,6 +141,7 @@ impl Findings {
     }
 
     fn speed(&mut self, facts: &GeneratorFacts<'_>) {
+        // A generator that wakes once per quantum is late by that without being slow.
         let floor = GRACE.max(2.0 * facts.run.quantum);
         if let Some(late) = facts.cost.late.quantile(0.99)
             && late > floor
@@ -148,6 +152,7 @@ impl Findings {
             );
             self.add("late-sends", Severity::Warning, message);
         }
+        // Lag matters against the latency that it is part of.
         let floor = floor.max(0.05 * facts.median.unwrap_or_default());
         if let Some(lag) = facts.cost.lag.quantile(0.99)
             && lag > floor
@@ -171,6 +176,7 @@ impl Findings {
         let waited = facts.cost.run_delay.unwrap_or_default() as f64 / 1e9;
         let share = waited / (facts.seconds * f64::from(facts.run.threads));
         // A load that ended before it began has no length, and the share is not finite.
+        // A load of milliseconds waits for a core by chance.
         if share.is_finite() && share > RUN_DELAY_SHARE && waited > GRACE {
             let message = format!(
                 "the generator waited for a core {:.0} % of the time: stop whatever else is using the machine",

@@ -88,6 +88,7 @@ impl GeneratorCost {
     pub fn merge(&mut self, other: &Self) {
         self.cpu += other.cpu;
         self.share_max = self.share_max.max(other.share_max);
+        // Known of one thread only is still a lower limit of the whole.
         self.run_delay = match (self.run_delay, other.run_delay) {
             (Some(one), Some(two)) => Some(one + two),
             (one, two) => one.or(two),
@@ -96,6 +97,7 @@ impl GeneratorCost {
         self.late.merge(&other.late);
         self.messages += other.messages;
         self.bounded += other.bounded;
+        // All threads see the same steps of one clock, so they do not add up.
         self.clock_steps = self.clock_steps.max(other.clock_steps);
         self.backlog_max = self.backlog_max.max(other.backlog_max);
         self.slow_connects += other.slow_connects;
@@ -109,6 +111,7 @@ fn read_run_delay(proc_root: &Path) -> Option<u64> {
 
 /// The second figure of `schedstat` (Documentation/scheduler/sched-stats.rst).
 fn parse_run_delay(text: &str) -> Option<u64> {
+    // Time on the CPU, time waiting for it, and the number of time slices, in this order.
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
@@ -126,6 +129,7 @@ pub(crate) fn read_listen_overflows(proc_root: &Path) -> Option<u64> {
 
 fn parse_listen_overflows(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    // The names are on one line, their values on the next with the same prefix.
     let names = lines.next()?.split_ascii_whitespace();
     let values = lines.next()?.split_ascii_whitespace();
     let (_, value) = names.zip(values).find(|(name, _)| *name == "ListenOverflows")?;

@@ -30,6 +30,7 @@ impl Address {
 /// Whether an address of this machine leads to the server. A socket without a connection needs no free port for that.
 pub(crate) fn has_source(address: &SocketAddr) -> bool {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    // A datagram socket only looks up the route (udp(7)); no packet is sent.
     let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
     socket.is_ok_and(|socket| net::connect(&socket, address).is_ok())
 }
@@ -47,6 +48,7 @@ pub(crate) fn open(address: &Address, source: Option<Ipv4Addr>) -> io::Result<Ow
     };
     let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
     if let Address::Inet(_) = address {
+        // Without it a small request waits for the acknowledgement of the one before (tcp(7)).
         sockopt::set_tcp_nodelay(&socket, true)?;
         set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
     }
@@ -88,6 +90,7 @@ pub(crate) fn connected(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// `WouldBlock` if it accepts nothing now, anything else if the connection is broken.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // A closed peer must be an error here, not a SIGPIPE that ends the generator (send(2)).
     Ok(net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
@@ -126,6 +129,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
         return Err(io::Error::last_os_error());
     }
     let length = length as usize;
+    // A full buffer may have left more behind; edge-triggered, no further event would say so.
     Ok(Receipt { length, drained: length < buffer.len(), stamp: stamp(&message) })
 }
 
@@ -184,6 +188,7 @@ impl Poller {
     /// # Errors
     /// If the kernel has no more space for watches.
     pub fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
+        // `OUT` too: it announces a new connection, and room where a send was refused.
         let interest = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
             | epoll::EventFlags::RDHUP
@@ -204,6 +209,7 @@ impl Poller {
         let room = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, room, Some(&timeout)) {
             Ok(ready) => Ok(ready),
+            // A signal, such as that of a profiler, is no failure of the poller.
             Err(rustix::io::Errno::INTR) => Ok(0),
             Err(error) => Err(error.into()),
         }

@@ -38,6 +38,7 @@ impl LoadProgress {
     pub fn share(&self) -> Option<f64> {
         let by_count = self.planned.map(|planned| self.done as f64 / planned.max(1) as f64);
         let by_time = self.planned_s.map(|planned| self.seconds / planned);
+        // By count first, because a load with both ends by its count.
         by_count.or(by_time).map(|share| share.min(1.0))
     }
 }
@@ -97,11 +98,13 @@ impl ProgressReader {
     }
 
     pub(crate) fn read(&mut self, counters: &[ProgressCounters]) -> LoadProgress {
+        // The latest thread: before it has begun, the load has not.
         let begun = ProgressCounters::max(counters, |one| &one.begun_ms);
         let passed_ms = MonotonicTime::now().millis().saturating_sub(begun);
         let seconds = if begun == 0 { 0.0 } else { passed_ms as f64 / 1e3 };
         let messages = ProgressCounters::sum(counters, |one| &one.messages);
         let received = messages.saturating_sub(std::mem::replace(&mut self.messages, messages));
+        // Two readings in one millisecond must not divide by zero.
         let passed = (seconds - std::mem::replace(&mut self.seconds, seconds)).max(1e-3);
         LoadProgress {
             done: ProgressCounters::sum(counters, |one| &one.done),
@@ -111,6 +114,7 @@ impl ProgressReader {
             per_second: received as f64 / passed,
             errors: ProgressCounters::sum(counters, |one| &one.errors),
             connections: ProgressCounters::sum(counters, |one| &one.connections),
+            // Distributions cannot be merged here, so the worst thread stands for all.
             p50_us: ProgressCounters::max(counters, |one| &one.p50_us),
             p95_us: ProgressCounters::max(counters, |one| &one.p95_us),
             lag_us: ProgressCounters::max(counters, |one| &one.lag_us),

@@ -220,6 +220,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
     pub(crate) fn run(mut self) -> io::Result<P::Counts> {
         loop {
             let now = MonotonicTime::now();
+            // Before the protocol, so that what timed out is not given new work.
             if now >= self.next_check {
                 self.check(now);
             }
@@ -228,11 +229,14 @@ impl<'a, P: Protocol> Reactor<'a, P> {
                 return Ok(self.protocol.finish(self.connections));
             };
             if let Some(latest) = sleep_until.filter(|_| self.quantum > 0) {
+                // Counted from the last wake-up: a turn that took long does not sleep in addition.
                 let until = self.woken.after(self.quantum).min(latest);
                 std::thread::sleep(Duration::from_nanos(until.since(MonotonicTime::now())));
             }
+            // Unread connections need no event, so the wait below must not last.
             let unread = std::mem::take(&mut self.unread);
             let patience = if unread.is_empty() {
+                // At least the next check, because deadlines have no event.
                 until.min(self.next_check).since(MonotonicTime::now())
             } else {
                 0
@@ -270,17 +274,20 @@ impl<'a, P: Protocol> Reactor<'a, P> {
             return;
         }
         let (place, generation) = (ready.token as u32, (ready.token >> 32) as u32);
+        // A connection that was closed during this round may still have an event in the list.
         if !self.connections.is_current(place, generation) {
             return;
         }
         let stage = self.connections.slot(place).stage;
         match stage {
+            // The new stage decides about reading and writing, so the connection comes first.
             Stage::Connecting if !self.finish_connect(place, ready) => return,
             Stage::Open(_) if ready.writable => {
                 self.protocol.writable(&mut self.connections, place);
             }
             _ => {}
         }
+        // Asked again: a TCP connection that was just made needs its TLS handshake now.
         let securing = matches!(self.connections.slot(place).stage, Stage::Securing);
         if securing && !self.secure(place) {
             return;
@@ -297,12 +304,14 @@ impl<'a, P: Protocol> Reactor<'a, P> {
         let Some(stream) = slot.stream.as_ref().filter(|_| ready.writable || ready.hung_up) else {
             return false;
         };
+        // An edge says that something happened; only the socket says whether it failed.
         if let Err(error) = stream.connected() {
             let fault = SocketFault::of(&error);
             self.protocol.lost(&mut self.connections, place, Loss::Unopened(fault));
             return false;
         }
         slot.stage = Stage::Securing;
+        // Only the resent SYN takes this long, so the accept queue was full (tcp(7)).
         if MonotonicTime::now().since(since) > SLOW_CONNECT {
             self.connections.meter.cost.slow_connects += 1;
         }
@@ -349,6 +358,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
                 }
             };
             let read = MonotonicTime::now();
+            // Without a stamp the moment of reading is an upper bound of the arrival.
             let stamped = receipt.stamp.and_then(|stamp| io.stamps.convert(stamp, read));
             if let Some(arrived) = stamped {
                 io.meter.cost.lag.record(read.since(arrived));
@@ -358,10 +368,12 @@ impl<'a, P: Protocol> Reactor<'a, P> {
             io.meter.record_backlog(backlog);
             let arrival = Arrival { at: stamped.unwrap_or(read), read };
             self.protocol.received(io, place, &self.buffer[..receipt.length], arrival);
+            // After a hang-up the end itself must be read, and no further event will announce it.
             if receipt.drained && !hung_up {
                 return;
             }
         }
+        // The same connection can be added by an event and by the rest of the last round.
         if !self.unread.contains(&connection) {
             self.unread.push(connection);
         }

@@ -60,6 +60,7 @@ impl RecordedSchedule {
 
     fn due(&self) -> MonotonicTime {
         let count = self.times.offsets.len() as u64;
+        // The file is repeated, each round one period later.
         let offset = self.times.offsets[(self.place % count) as usize];
         let passed = (self.place / count).saturating_mul(self.times.period);
         self.start.after(passed.saturating_add(offset))
@@ -99,6 +100,7 @@ impl ArrivalSchedule {
         let (index, threads) = (u64::from(plan.shard.index), u64::from(plan.shard.threads));
         // A thread that begins late joins the sends of the others where they are; it makes up for nothing.
         let passed = start.since(plan.epoch) as f64 / gap;
+        // Rounded up: a send whose time has passed is not made up for.
         let turns = ((passed - index as f64) / threads as f64).ceil().max(0.0) as u64;
         let number = index + turns * threads;
         let mut schedule = Self { plan, gap, number, elapsed: 0.0, start, random };
@@ -123,7 +125,9 @@ impl ArrivalSchedule {
 
     /// Inverse transform: -ln(1 - U) has mean 1. Independent users of several threads are independent users.
     fn exponential(&mut self) -> f64 {
+        // `random` can be 0 but not 1, so the logarithm is finite.
         let uniform: f64 = self.random.random();
+        // n threads that each send at a mean of n gaps are together one process of mean gap.
         -(1.0 - uniform).ln() * self.gap * f64::from(self.plan.shard.threads)
     }
 }

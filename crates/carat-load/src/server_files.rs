@@ -32,6 +32,7 @@ struct NextLook {
 impl ServerFiles {
     pub fn new(root: ProcRoot, server: &Address) -> Self {
         let port = match server {
+            // Only loopback is surely this machine; another address could be anybody's.
             Address::Inet(address) if address.ip().is_loopback() => Some(address.port()),
             _ => None,
         };
@@ -47,9 +48,11 @@ impl ServerFiles {
         if now < next.due {
             return;
         }
+        // Twice as long each time: a look reads the files of every process, and costs time.
         *next = NextLook { due: now.after(next.wait), wait: next.wait.saturating_mul(2) };
         let files = listeners(&self.root, port).into_iter();
         let mut files = files.filter_map(|pid| OpenFiles::read(&self.root, pid));
+        // At the limit, not above: the next `accept` fails (EMFILE, accept(2)).
         if let Some(full) = files.find(|files| files.open >= files.limit) {
             // Another thread may have found the same.
             let _ = self.full.set(full);

@@ -23,6 +23,7 @@ impl Shard {
 /// numbered: the numbers of all threads' parts are those from 0 on, without a gap.
 pub(crate) fn part(whole: u64, index: u32, threads: u32) -> u64 {
     let (index, threads) = (u64::from(index), u64::from(threads.max(1)));
+    // The remainder goes to the first threads, one each.
     whole / threads + u64::from(index < whole % threads)
 }
 

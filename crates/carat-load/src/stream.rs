@@ -54,6 +54,7 @@ impl Dialer {
     /// # Errors
     /// If there are fewer local ports than connections.
     pub fn check_ports(&self, connections: u64) -> Result<(), GeneratorError> {
+        // Unknown ports, or a socket without any, are checked by the kernel itself.
         let (Some(ports), Address::Inet(_)) = (self.ports, &self.target.address) else {
             return Ok(());
         };
@@ -73,6 +74,7 @@ impl Dialer {
         let session = self.tls.as_ref().map(Tls::session).transpose();
         let tls = session.map_err(|error| SocketFault::of(&error))?.map(Box::new);
         let address = &self.target.address;
+        // The usual address first; others only where its ports are used up.
         let mut begun = net::open(address, self.source(number, 0));
         for further in 1..LAST_SOURCE {
             let exhausted =
@@ -84,6 +86,7 @@ impl Dialer {
         }
         match begun.map_err(|error| SocketFault::of(&error)) {
             Ok(socket) => Ok(Stream { socket, tls }),
+            // Without a route the kernel also answers EADDRNOTAVAIL, which is no lack of ports.
             Err(SocketFault::NoPort) if !self.has_source() => Err(SocketFault::NoSource),
             Err(fault) => Err(fault),
         }
@@ -98,6 +101,7 @@ impl Dialer {
         // Two thirds: the kernel finds a free one of the last third by search.
         let each = self.ports.map_or(PER_SOURCE, |ports| (ports.count() * 2 / 3).max(1));
         let nth = number / each + u32::from(further);
+        // 127.0.0.1 is what the kernel chooses anyway, so the first further one is .2.
         let last = u8::try_from(nth + 1).ok().filter(|last| (2..=LAST_SOURCE).contains(last))?;
         Some(Ipv4Addr::new(127, 0, 0, last))
     }

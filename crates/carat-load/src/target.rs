@@ -65,6 +65,7 @@ pub fn resolve(url: &str) -> Result<Target, TargetError> {
     let name = name_of(host);
     let with_port =
         if name.len() == host.len() { format!("{host}:{port}") } else { host.to_owned() };
+    // A certificate names an IPv6 address without its brackets.
     let tls_name = tls.then(|| name.trim_matches(['[', ']']).to_owned());
     let address = Address::Inet(address_of(&with_port)?);
     Ok(Target { address, host: host.to_owned(), tls_name, path })
@@ -110,6 +111,7 @@ pub fn credentials(url: &str) -> [Option<String>; 2] {
     let (base, _) = split_url(url);
     let (_, authority) = base.split_once("://").unwrap_or(("", base));
     let Some((secret, _)) = authority.rsplit_once('@') else { return [None, None] };
+    // A secret without a colon is a user, as in every URL (RFC 3986, 3.2.1).
     let (user, password) = secret.split_once(':').unwrap_or((secret, ""));
     [user, password].map(|part| Some(percent_decoded(part)).filter(|part| !part.is_empty()))
 }

@@ -38,6 +38,7 @@ pub fn write_generator(report: &LoadReport, out: &mut dyn Write) -> io::Result<(
 
 fn cost(own: &OwnCost, seconds: f64) -> String {
     let mut parts = Vec::new();
+    // A load that never began has no share.
     if seconds > 0.0 {
         parts.push(format!("{:.1} % of a core", own.cpu_s / seconds * 100.0));
     }

@@ -43,6 +43,7 @@ impl Tls {
             builder.with_root_certificates(roots(options.ca.as_deref())?)
         };
         let mut config = builder.with_no_client_auth();
+        // Without it a server may choose HTTP/2, which the generator does not speak.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         // Every connection stands for another visitor, so none resumes an earlier one's session.
         config.resumption = Resumption::disabled();
@@ -77,6 +78,7 @@ fn roots(file: Option<&str>) -> Result<RootCertStore, GeneratorError> {
 
 /// Whether a handshake that failed with this error will always fail.
 pub(crate) fn is_permanent(error: &io::Error) -> bool {
+    // rustls reports what the peer did wrong as invalid data; everything else may pass.
     error.kind() == io::ErrorKind::InvalidData
 }
 
@@ -120,6 +122,7 @@ impl TlsSession {
                 return Ok(true);
             }
             match self.receive(socket) {
+                // The server closed in the middle of the handshake, often because it speaks no TLS.
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -131,6 +134,7 @@ impl TlsSession {
     /// Accepts bytes to send; what the kernel does not accept is kept until [`flush`](Self::flush).
     pub(crate) fn write(&mut self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
+        // A full buffer: taking more would let a server that never reads fill memory.
         if self.connection.wants_write() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -167,9 +171,11 @@ impl TlsSession {
                 Err(error) => return Err(error),
             };
             if let Some(length) = length {
+                // Never drained: the session may hold another record without an event for it.
                 return Ok(Receipt { length, drained: false, stamp: self.stamp });
             }
             self.receive(socket)?;
+            // A record may need an answer at once, such as a key update (RFC 8446, 4.6.3).
             self.flush(socket)?;
         }
     }
@@ -195,6 +201,7 @@ struct Socket<'a> {
 impl Read for Socket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let receipt = net::receive(self.socket, buffer)?;
+        // The stamp of the last bytes: a record is complete only with them.
         *self.stamp = receipt.stamp;
         Ok(receipt.length)
     }
@@ -223,6 +230,7 @@ impl ServerCertVerifier for AnyCertificate {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        // The name is not checked; the signatures below still prove that the server has its key.
         Ok(ServerCertVerified::assertion())
     }
 

@@ -26,8 +26,11 @@ pub(crate) enum WorkerMessage {
 pub fn worker_main(input: impl Read + Send + 'static, mut output: impl Write) -> ExitCode {
     let mut input = BufReader::new(input);
     let spec = read_spec(&mut input);
+    // In a thread, because the load itself never reads its input again.
     thread::spawn(move || {
+        // An error ends it too: whoever wrote the load is gone.
         let _ = std::io::copy(&mut input, &mut std::io::sink());
+        // At once, without the report: nobody is left to read it.
         std::process::exit(1);
     });
     let ran = spec.and_then(|spec| {
@@ -55,5 +58,6 @@ fn write_message(output: &mut impl Write, message: &WorkerMessage) {
     // A parent that is gone has closed the input, and that ends this process.
     let _ = serde_json::to_writer(&mut *output, message);
     let _ = output.write_all(b"\n");
+    // Flushed: the parent extrapolates from the moment at which a line arrives.
     let _ = output.flush();
 }

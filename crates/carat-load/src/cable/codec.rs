@@ -75,9 +75,11 @@ pub struct CableCodec {
 impl CableCodec {
     /// `run` distinguishes this run's broadcasts from another's.
     pub fn new(load: &CableLoad, run: u32) -> Self {
+        // The server may still send broadcasts of an earlier run; the mark tells them apart.
         let mark = format!("carat-{run:08x}-");
         let token = mark.len() + DIGITS;
         let padding = match load.shape {
+            // The token is part of the size that the load asks for.
             PayloadShape::String => (load.payload as usize).saturating_sub(token),
             PayloadShape::Object => load.payload as usize,
         };
@@ -119,11 +121,13 @@ impl CableCodec {
 
     /// What a message means.
     pub fn parse(&mut self, text: &[u8]) -> ServerMessage {
+        // Most messages end here: parsing JSON would cost the generator several times as much.
         for template in &self.templates {
             if let Some(number) = template.number(text) {
                 return template.kind.message(number);
             }
         }
+        // The rest of a ping is a time, and so differs each time. Anything longer is parsed.
         if text.starts_with(PING) && text.len() < 64 && text.ends_with(b"}") && text.is_ascii() {
             return ServerMessage::Ping;
         }
@@ -139,6 +143,7 @@ impl CableCodec {
         text: &[u8],
         message: &serde_json::Map<String, Value>,
     ) -> ServerMessage {
+        // One connection may have other subscriptions, whose messages must not count as ours.
         let ours = string(message, "identifier") == Some(&self.identifier);
         match string(message, "type") {
             Some("welcome") => ServerMessage::Welcome,
@@ -147,6 +152,7 @@ impl CableCodec {
             Some("reject_subscription") if ours => ServerMessage::Rejected,
             Some("disconnect") => ServerMessage::Disconnect {
                 reason: string(message, "reason").unwrap_or("none given").to_owned(),
+                // Rails sends `reconnect` since 6.0; without it a client reconnects.
                 reconnect: message.get("reconnect").and_then(Value::as_bool).unwrap_or(true),
             },
             Some(_) => ServerMessage::Other,
@@ -185,6 +191,7 @@ impl CableCodec {
             .ok_or(ServerMessage::Other)?;
         let number = digits.as_bytes().first_chunk().and_then(parse_digits);
         let number = number.ok_or(ServerMessage::Altered)?;
+        // The whole payload: a server that truncates or alters it must not count as correct.
         if payload == Some(&self.payload(number)) {
             Ok((kind, number))
         } else {
@@ -194,6 +201,7 @@ impl CableCodec {
 
     /// Keeps a message as a template, if its visible digits are the ones that determine the number.
     fn keep_template(&mut self, text: &[u8], kind: DeliveryKind, number: u64) {
+        // Two marks: it is not known which one the server counts, so the message is no template.
         let mut marks = memmem::find_iter(text, &self.mark);
         let (Some(at), None, true) =
             (marks.next(), marks.next(), self.templates.len() < TEMPLATES_MAX)
@@ -203,6 +211,7 @@ impl CableCodec {
         let digits = at + self.mark.len();
         let mut other = text.to_vec();
         let Some(place) = other.get_mut(digits..digits + DIGITS) else { return };
+        // The complement differs in every digit, so no digit is accepted that is not the number's.
         place.copy_from_slice(format!("{:016x}", !number).as_bytes());
         let other = serde_json::from_slice::<Value>(&other).unwrap_or_default();
         if self.read_delivery(other.get("message")) == Ok((kind, !number)) {
@@ -223,6 +232,7 @@ impl DeliveryKind {
 impl MessageTemplate {
     fn number(&self, text: &[u8]) -> Option<u64> {
         let after = self.digits + DIGITS;
+        // The length first: slicing another length at the template's digits could panic.
         let same = text.len() == self.bytes.len()
             && is_same(&text[..self.digits], &self.bytes[..self.digits])
             && is_same(&text[after..], &self.bytes[after..]);

@@ -76,6 +76,7 @@ pub struct CableCounts {
 
 /// Counts one occurrence of a reason.
 pub(super) fn count(reasons: &mut BTreeMap<String, u64>, reason: &str) {
+    // Reasons come from the server: their length and their number are bounded here.
     let reason = shorten(&one_line(reason), 80);
     let known = reasons.len() < REASONS || reasons.contains_key(&reason);
     let reason = if known { reason } else { "further reasons".to_owned() };

@@ -89,9 +89,11 @@ struct FrameHead {
 fn parse_header(bytes: &[u8]) -> Result<Option<FrameHead>, FrameError> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     let (last, opcode) = (first & 0x80 != 0, first & 0x0f);
+    // No extension was negotiated, so the reserved bits must be zero (RFC 6455, 5.2).
     if first & 0x70 != 0 || !matches!(opcode, CONTINUATION..=BINARY | CLOSE..=PONG) {
         return Err(FrameError::Reserved);
     }
+    // A server must not mask (RFC 6455, 5.1). Unmasking all the same would hide a broken one.
     if second & 0x80 != 0 {
         return Err(FrameError::Masked);
     }
@@ -103,10 +105,12 @@ fn parse_header(bytes: &[u8]) -> Result<Option<FrameHead>, FrameError> {
         (126 | 127, _) => return Ok(None),
         (short, _) => (2, u64::from(short)),
     };
+    // Control frames come between the fragments of a message, so they must be whole (5.4).
     if opcode >= CLOSE && (length > CONTROL_MAX as u64 || !last) {
         return Err(FrameError::Control);
     }
     let length = usize::try_from(length).map_err(|_| FrameError::Long)?;
+    // Before anything is allocated: the length is the server's word only.
     if length > MESSAGE_MAX {
         return Err(FrameError::Long);
     }
@@ -116,6 +120,7 @@ fn parse_header(bytes: &[u8]) -> Result<Option<FrameHead>, FrameError> {
 impl FrameBuffer {
     /// The messages that are complete with these bytes.
     pub fn read<'a>(&'a mut self, bytes: &'a [u8]) -> FrameReader<'a> {
+        // Only a split frame costs a copy. Usually messages are borrowed from the read buffer.
         let carried = match &mut self.0 {
             Some(partial) if !partial.pending.is_empty() => {
                 partial.pending.extend_from_slice(bytes);
@@ -141,6 +146,7 @@ impl FrameReader<'_> {
     /// If the bytes are not what a server may send; the connection is unusable then.
     pub fn next_message(&mut self) -> Result<Option<SocketMessage<'_>>, FrameError> {
         loop {
+            // A message that was borrowed by the last call can be dropped only now.
             self.drop_returned();
             let bytes = if self.carried { self.pending() } else { self.fresh };
             let header = parse_header(&bytes[self.at..])?;
@@ -150,6 +156,7 @@ impl FrameReader<'_> {
             };
             let from = self.at + header.size;
             self.at = from + header.length;
+            // May stand between the fragments of a message, and must not end it (RFC 6455, 5.4).
             if header.opcode >= CLOSE {
                 return Ok(Some(control(header.opcode, self.slice(from, header.length))));
             }
@@ -171,6 +178,7 @@ impl FrameReader<'_> {
     /// Adds a data frame to its message and returns whether the message is complete.
     fn take_data(&mut self, header: FrameHead, from: usize) -> Result<bool, FrameError> {
         let open = self.frames.0.as_ref().map_or(0, |partial| partial.opcode);
+        // A continuation without a beginning, or a beginning inside a message (RFC 6455, 5.4).
         if (header.opcode == CONTINUATION) != (open != 0) {
             return Err(FrameError::Order);
         }
@@ -179,6 +187,7 @@ impl FrameReader<'_> {
         }
         let part = self.slice(from, header.length).to_vec();
         let partial = self.frames.0.get_or_insert_default();
+        // Many small fragments would otherwise exceed the limit that one frame has.
         if partial.fragments.len() + part.len() > MESSAGE_MAX {
             return Err(FrameError::Long);
         }
@@ -205,6 +214,7 @@ impl FrameReader<'_> {
         if let Some(partial) = self.frames.0.as_mut().filter(|partial| partial.returned) {
             partial.returned = false;
             partial.opcode = 0;
+            // Freed, not cleared: thousands of connections must not keep their largest message.
             partial.fragments = Vec::new();
         }
     }
@@ -220,6 +230,7 @@ impl FrameReader<'_> {
             partial.pending.extend_from_slice(&self.fresh[self.at..]);
         }
         (self.fresh, self.at, self.carried) = (&[], 0, true);
+        // Back to one pointer: an idle connection costs no buffer.
         if self.frames.0.as_ref().is_some_and(|c| c.pending.is_empty() && c.opcode == 0) {
             self.frames.0 = None;
         }
@@ -234,6 +245,7 @@ fn control(opcode: u8, payload: &[u8]) -> SocketMessage<'_> {
     match (opcode, payload) {
         (PING, _) => SocketMessage::Ping(payload),
         (PONG, _) => SocketMessage::Pong,
+        // A close without a code has an empty payload (RFC 6455, 5.5.1).
         (_, [high, low, ..]) => SocketMessage::Close(Some(u16::from_be_bytes([*high, *low]))),
         _ => SocketMessage::Close(None),
     }
@@ -275,6 +287,7 @@ pub fn read_client_frame(bytes: &[u8]) -> Option<(Option<Vec<u8>>, usize)> {
         127 => (10, usize::try_from(u64::from_be_bytes(*bytes.get(2..)?.first_chunk()?)).ok()?),
         short => (2, usize::from(short)),
     };
+    // Checked additions: the length is the peer's and may be near the largest number.
     let mask: [u8; 4] = *bytes.get(size..)?.first_chunk()?;
     let end = size.checked_add(4)?.checked_add(length)?;
     let payload = bytes.get(size + 4..end)?;

@@ -44,6 +44,7 @@ impl UpgradeRequest {
     /// The request of every client of a load; only the key differs.
     pub fn new(load: &CableLoad, target: &Target) -> Self {
         let scheme = if target.tls_name.is_some() { "https" } else { "http" };
+        // Rails refuses an Origin that is not its own host (`allowed_request_origins`).
         let origin = load.origin.clone().unwrap_or_else(|| format!("{scheme}://{}", target.host));
         let before = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nOrigin: {origin}\r\n\
@@ -67,6 +68,7 @@ impl UpgradeRequest {
 
 /// The key of a connection, derived from its number so that it need not be kept.
 pub fn key_of(seed: u64, place: u32) -> String {
+    // A key is 16 bytes in base64 (RFC 6455, 4.1). It need not be secret, only differ.
     let bytes = (u128::from(seed) << 64 | u128::from(place)).to_be_bytes();
     STANDARD.encode(&Sha1::digest(bytes)[..16])
 }
@@ -86,9 +88,11 @@ pub fn read_answer(bytes: &[u8], key: &str) -> Result<Option<usize>, HandshakeEr
         return Err(HandshakeError::Status(status));
     }
     let accept = STANDARD.encode(Sha1::digest(format!("{key}{GUID}")));
+    // Proves that a WebSocket server answered, not a cache or another protocol (RFC 6455, 4.1).
     if header(head, "sec-websocket-accept") != Some(accept.as_str()) {
         return Err(HandshakeError::Accept);
     }
+    // Without a subprotocol in the answer the server speaks the only one that was asked for.
     match header(head, "sec-websocket-protocol") {
         None | Some(PROTOCOL) => Ok(Some(end.body)),
         Some(other) => Err(HandshakeError::Protocol(other.to_owned())),

@@ -14,6 +14,7 @@ pub(super) fn merge(counts: Vec<CableCounts>) -> CableCounts {
     let mut whole = CableCounts::default();
     let mut steps: Vec<Vec<StepShare>> = Vec::new();
     for mut one in counts {
+        // Steps are matched by place: every thread runs the same steps in the same order.
         for (at, part) in std::mem::take(&mut one.shares).into_iter().enumerate() {
             if steps.len() <= at {
                 steps.push(Vec::new());
@@ -37,6 +38,7 @@ fn rate(parts: &[StepShare]) -> Option<f64> {
     let first = parts.iter().filter_map(|part| part.first_send).min()?;
     let last = parts.iter().map(|part| part.last_send).max()?;
     let sent: u64 = parts.iter().map(|part| part.sent).sum();
+    // n sends have n − 1 gaps; counting n would report a rate that was never reached.
     (sent > 1 && last > first).then(|| (sent - 1) as f64 / (last.since(first) as f64 / 1e9))
 }
 
@@ -44,6 +46,7 @@ fn step(parts: Vec<StepShare>) -> StepReport {
     let mut report = StepReport::default();
     let (mut times, mut stages) = (BroadcastTimes::default(), StageTimes::default());
     let mut rows: BTreeMap<u64, BroadcastRow> = BTreeMap::new();
+    // The window of a step is from the first thread that begins to the last that ends.
     let begun = parts.iter().map(|part| part.begun.millis()).min().unwrap_or_default();
     let ended = parts.iter().map(|part| part.ended.millis()).max().unwrap_or_default();
     report.window_ms = (begun, ended);
@@ -75,11 +78,13 @@ fn step(parts: Vec<StepShare>) -> StepReport {
 
 /// Merges the rows that two threads have of one broadcast.
 fn merge_rows(one: &BroadcastRow, two: &BroadcastRow) -> BroadcastRow {
+    // Only the sending thread knows who sent; the others have no number.
     let sender = if one.sender == u32::MAX { two } else { one };
     // A thread without connections has nothing to complete.
     let complete = match (one.expected, two.expected) {
         (0, _) => two.complete_us,
         (_, 0) => one.complete_us,
+        // Complete where the slower of both is, and only if both are.
         _ => one.complete_us.zip(two.complete_us).map(|(one, two)| one.max(two)),
     };
     BroadcastRow {

@@ -76,6 +76,7 @@ impl PendingBroadcasts {
             self.ready[word] |= bit;
             self.ready_count += 1;
         }
+        // Only later broadcasts are due: an earlier one may have passed before it subscribed.
         self.next
     }
 
@@ -89,11 +90,13 @@ impl PendingBroadcasts {
         self.ready_count -= 1;
         let mut done = Vec::new();
         for broadcast in self.pending.iter_mut().filter(|broadcast| !broadcast.done) {
+            // A broadcast that waits for a lost connection would never be done.
             if broadcast.due.get(word).is_some_and(|due| due & bit != 0) {
                 broadcast.due[word] &= !bit;
                 broadcast.left -= 1;
                 self.lost += 1;
             }
+            // The same for the sender's result, which only the lost connection could have received.
             broadcast.ack_due &= broadcast.sender != Some(place);
             done.extend(broadcast.settle(&mut self.times).then_some(broadcast.number));
         }
@@ -160,6 +163,7 @@ impl PendingBroadcasts {
             sender,
             intended,
             sent,
+            // A copy, because connections that join later must not be expected to have it.
             due: self.ready.clone(),
             left: self.ready_count,
             row,
@@ -183,10 +187,12 @@ impl PendingBroadcasts {
         if number < joined {
             return DeliveryEffect::Early;
         }
+        // Only broadcasts of this step are kept, so any other number belongs to an earlier one.
         let Some(broadcast) = find(&mut self.pending, self.first, number) else {
             return DeliveryEffect::Late;
         };
         let (word, bit) = bit_of(place);
+        // Counted by connection: a total could balance a duplicate against a missing delivery.
         if broadcast.due.get(word).is_none_or(|due| due & bit == 0) {
             broadcast.row.duplicate += 1;
             return DeliveryEffect::Surplus;
@@ -196,6 +202,7 @@ impl PendingBroadcasts {
         broadcast.row.received += 1;
         let after = arrived.since(broadcast.intended);
         self.times.delivery.record(after);
+        // Threads and reads do not arrive in order, so the last one is the maximum.
         broadcast.last = broadcast.last.max(arrived);
         let first = broadcast.row.first_us.get_or_insert(u64::MAX);
         *first = (*first).min(after / 1_000);
@@ -266,6 +273,7 @@ impl PendingBroadcast {
         if self.done {
             return false;
         }
+        // Without this guard a late result of the sender would record the end a second time.
         if self.left == 0 && self.row.complete_us.is_none() && self.row.received > 0 {
             let after = self.last.since(self.intended);
             // After a lost connection fewer subscribers have received the broadcast than were expected.
@@ -276,6 +284,7 @@ impl PendingBroadcast {
         }
         self.done = self.left == 0 && !self.ack_due;
         if self.done {
+            // Ten thousand bits per broadcast: the largest part of a pending broadcast's memory.
             self.due = Vec::new();
         }
         self.done

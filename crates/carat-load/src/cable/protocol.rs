@@ -51,6 +51,7 @@ impl Protocol for CableProtocol {
         LoadProfile {
             url: &load.url,
             options: &load.options,
+            // All connections stay open until the last step.
             connections: u64::from(load.steps) * u64::from(load.step_size),
             // Every thread has a connection in every step.
             threads: load.options.threads.clamp(1, load.step_size.max(1)),

@@ -68,6 +68,7 @@ fn findings(load: &CableLoad, counts: &CableCounts, seconds: f64, run: &RunFacts
     {
         findings.rate(per_second, worst);
     }
+    // A full read buffer means that more may have been waiting than was read.
     if counts.cost.backlog_max >= READ_BUFFER as u64 {
         let message = format!(
             "at least {READ_BUFFER} bytes were waiting on one connection: the server's queues grew because the generator did not read in time"
@@ -86,6 +87,7 @@ fn advice(counts: &CableCounts, run: &RunFacts) -> Cow<'static, str> {
     }
     let most = counts.refused.values().chain(counts.disconnects.values()).max();
     let fault = counts.faults.iter().max_by_key(|(_, count)| **count);
+    // Faults of sockets have their own advice, unless a reason of the server is more frequent.
     match fault.filter(|(_, count)| Some(*count) >= most) {
         Some((fault, _)) => fault.advice(run.ports),
         None => "check the channel's name and the server's log, or raise `ready_within`".into(),
@@ -98,6 +100,7 @@ fn connection_findings(
     run: &RunFacts,
     findings: &mut Findings,
 ) {
+    // The cause before its effects: without TLS no connection can be ready.
     if let Some(problem) = &counts.tls {
         findings.add("tls", Severity::Fatal, problem.clone());
     } else if let Some((ready, requested)) = counts.not_ready {
@@ -137,8 +140,10 @@ fn delivery_findings(counts: &CableCounts, findings: &mut Findings) {
             "no broadcast was delivered: check the channel's `action` and the server's log";
         findings.add("nothing-published", Severity::Fatal, message.to_owned());
     } else {
+        // What lost connections could not receive is counted as `disconnects`, not twice.
         let missing = missing.saturating_sub(counts.lost);
         findings.share("missing", missing, expected, "deliveries never came");
+        // Broadcasts that every connection received were given up for their results alone.
         if counts.given_up > 0 && missing == 0 {
             let message =
                 "senders' results never came: set `result = \"\"` if the channel sends none";

@@ -64,6 +64,7 @@ impl Slot<CableSession> {
     /// reads would otherwise decide how much memory the generator takes.
     pub fn send(&mut self, bytes: &[u8], most: usize) -> Result<(), SocketFault> {
         let rest = &mut self.session.rest;
+        // In order: bytes must not overtake those that still wait.
         if !rest.is_empty() {
             if rest.len() + bytes.len() > most {
                 return Err(SocketFault::Unread);
@@ -74,6 +75,7 @@ impl Slot<CableSession> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let sent = match stream.write(bytes) {
             Ok(sent) => sent,
+            // The kernel's buffer is full; the reactor calls `flush` when there is room.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(SocketFault::of(&error)),
         };
@@ -87,6 +89,7 @@ impl Slot<CableSession> {
         payload: &[u8],
         mask: u32,
     ) -> Result<(), SocketFault> {
+        // 14 bytes are the longest head of a client's frame (RFC 6455, 5.2).
         let mut bytes = Vec::with_capacity(payload.len() + 14);
         write_frame(kind, payload, mask.to_ne_bytes(), &mut bytes);
         let most = match kind {

@@ -97,12 +97,14 @@ impl SharedBroadcasts {
         let number = state.broadcasts.len() as u64;
         state.broadcasts.push(SharedBroadcast { announced, left: self.threads(), given_up: false });
         state.open += 1;
+        // Release: who sees the number also finds the broadcast behind the lock.
         self.announced.store(number + 1, Ordering::Release);
         number
     }
 
     /// The broadcast of that number; `None` if it has not been announced.
     pub fn announced(&self, number: u64) -> Option<BroadcastAnnouncement> {
+        // Without the lock, because it is asked at every delivery of an unknown number.
         if number >= self.announced.load(Ordering::Acquire) {
             return None;
         }
@@ -114,12 +116,14 @@ impl SharedBroadcasts {
         let mut state = self.lock();
         let Some(broadcast) = state.broadcasts.get_mut(number as usize) else { return };
         broadcast.left -= 1;
+        // Several threads may give it up; it counts once.
         let first_to_give_up = given_up && !std::mem::replace(&mut broadcast.given_up, given_up);
         let (owner, over) = (broadcast.announced.thread, broadcast.left == 0);
         state.given_up += u64::from(first_to_give_up);
         if over {
             state.open -= 1;
             state.over[owner as usize] += 1;
+            // Unlocked before the wake-up, or the other thread would only wait for the lock.
             drop(state);
             self.wake_up(by, owner);
         }
@@ -139,6 +143,7 @@ impl SharedBroadcasts {
     pub fn reach(&self, thread: u32, barrier: u32) {
         let mut state = self.lock();
         state.reached[thread as usize] = barrier;
+        // The last thread that arrives fixes the moment at which all begin.
         if state.reached.iter().all(|reached| *reached >= barrier) {
             let lead = if self.threads() > 1 { LEAD } else { 0 };
             state.epoch = MonotonicTime::now().after(lead);
@@ -181,6 +186,7 @@ impl SharedBroadcasts {
     }
 
     fn lock(&self) -> MutexGuard<'_, SharedState> {
+        // A panicked thread's counts are still right, and its load fails by itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -102,6 +102,7 @@ impl Steps {
             };
             if let Some(until) = until {
                 subscribers.open_more(io, now);
+                // A sleep is fine if answers are due: the kernel stamps their arrival meanwhile.
                 let awaits_arrivals = subscribers.pending.open() > 0 || io.opening() > 0;
                 return Turn::Wait { until, sleep_until: awaits_arrivals.then_some(until) };
             }
@@ -134,10 +135,12 @@ impl Steps {
         let (broadcasts, index) = (&subscribers.shared.broadcasts, subscribers.shard.index);
         let (ready, requested) = (subscribers.pending.ready(), io.count());
         let now = MonotonicTime::now();
+        // Each thread reports its barrier once; `ramp_s` marks that.
         if self.ramp_s.is_none() && ready == requested {
             self.ramp_s = Some(now.since(self.begun) as f64 / 1e9);
             broadcasts.reach(index, self.barrier);
         }
+        // The other threads' steps too, because a broadcast goes to the connections of all.
         if broadcasts.have_reached(self.barrier) {
             self.begin_broadcasts(subscribers, io);
             return None;
@@ -145,6 +148,7 @@ impl Steps {
         let deadline = self.begun.after(nanos_of(subscribers.shared.load.ready_s));
         let hopeless = subscribers.is_hopeless(requested) || io.is_server_full();
         let failed = now >= deadline || hopeless;
+        // A thread that is ready waits on: only the one that lacks connections knows why.
         if (self.ramp_s.is_none() && failed) || broadcasts.is_abandoned() {
             subscribers.counts.not_ready = Some((ready, requested));
             self.phase = StepPhase::Over;
@@ -155,6 +159,7 @@ impl Steps {
 
     fn begin_broadcasts(&mut self, subscribers: &mut Subscribers, io: &mut CableConnections<'_>) {
         let now = MonotonicTime::now();
+        // Subscribing cost is not the load's, so the meter starts with the broadcasts.
         io.begin_measurement(now);
         self.phase = StepPhase::Broadcasting;
         self.clients = subscribers.pending.ready();
@@ -177,8 +182,10 @@ impl Steps {
         let now = MonotonicTime::now();
         subscribers.catch_up();
         self.send_due(subscribers, io, now);
+        // A delivery that never comes must not hold the load for ever.
         subscribers.give_up(MonotonicTime(now.0.saturating_sub(io.timeout)));
         let (broadcasts, index) = (&subscribers.shared.broadcasts, subscribers.shard.index);
+        // Without any connection left its remaining broadcasts can never be sent.
         let stranded = subscribers.pending.ready() == 0 && io.opening() == 0;
         if !self.all_sent && (self.budget.is_over(now) || stranded) {
             self.all_sent = true;
@@ -225,6 +232,7 @@ impl Steps {
             Pace::Open { .. } => under_way < OPEN_MAX,
             Pace::Closed { at_once } => {
                 let senders = shard.threads.min(at_once);
+                // More threads than broadcasts under way: the surplus ones only receive.
                 let at_once = part(at_once.into(), shard.index.min(senders - 1), senders) as u32;
                 let unanswered =
                     (self.sent - self.sent_before).saturating_sub(subscribers.acknowledged);
@@ -245,6 +253,7 @@ impl Steps {
             return Some(self.listen_until);
         }
         let (mut rows, times) = subscribers.pending.finish();
+        // Slots are numbered by thread; the report numbers the connections of all.
         for row in rows.iter_mut().filter(|row| row.sender != u32::MAX) {
             row.sender = subscribers.shard.number(row.sender);
         }
@@ -305,6 +314,7 @@ fn step_budget(subscribers: &Subscribers, begun: MonotonicTime) -> RequestBudget
     };
     let sends = shard.index < senders;
     let count = if sends { part(load.broadcasts.into(), shard.index, senders) } else { 0 };
+    // Each step and thread draws its own arrivals, the same in every run.
     let seed = load.options.seed.wrapping_add(subscribers.pending.next_number());
     let seed = seed.wrapping_add(shard.index.into());
     let plan = SendPlan { count: Some(count), seconds: None, open, seed };

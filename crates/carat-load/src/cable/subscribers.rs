@@ -63,6 +63,7 @@ fn is_subscribed(stage: Stage<CablePhase>) -> bool {
 
 impl Subscribers {
     pub(super) fn new(shared: Arc<CableShared>, shard: Shard) -> Self {
+        // The process id keeps broadcasts of two runs against one server apart.
         let codec = CableCodec::new(&shared.load, std::process::id());
         let seed = shared.load.options.seed.wrapping_add(shard.index.into());
         Self {
@@ -91,6 +92,7 @@ impl Subscribers {
     pub(super) fn grow(&mut self, io: &mut CableConnections<'_>) {
         let load = &self.shared.load;
         if io.count() == 0 {
+            // All steps at once: growing a vector of ten thousand slots copies it each time.
             io.reserve(load.steps * self.part(load.step_size));
         }
         let count = self.part(load.step_size);
@@ -104,6 +106,7 @@ impl Subscribers {
             self.waiting.extend(self.backing_off.pop_front().map(|(_, place)| place));
         }
         let ramp = self.part(self.shared.load.ramp).max(1);
+        // Few handshakes at a time, so that the ramp does not overflow the accept queue.
         while io.opening() < ramp {
             let Some(place) = self.waiting.pop_front() else { return };
             if let Err(fault) = io.dial(place) {
@@ -114,6 +117,7 @@ impl Subscribers {
 
     /// Whether the missing connections cannot be subscribed any more.
     pub(super) fn is_hopeless(&self, requested: u32) -> bool {
+        // Otherwise the load would wait for `ready_within` although the answer is known.
         self.pending.ready() + self.gone == requested || self.counts.tls.is_some()
     }
 
@@ -127,6 +131,7 @@ impl Subscribers {
         let slot = io.slot(place);
         match slot.stage {
             Stage::Open(CablePhase::Subscribing) => {
+                // Once per interval, although the check comes several times in each.
                 let requests = now.since(slot.since) / SUBSCRIBE_AGAIN;
                 if requests > self.checked.since(slot.since) / SUBSCRIBE_AGAIN {
                     self.counts.asked_again += 1;
@@ -135,6 +140,7 @@ impl Subscribers {
             }
             Stage::Open(CablePhase::Subscribed) => {
                 let stale_ms = (self.shared.load.stale_s * 1e3) as u32;
+                // 32 bits of milliseconds wrap after 49 days; the wrapping difference stays right.
                 if (now.millis() as u32).wrapping_sub(slot.session.heard_ms) > stale_ms {
                     io.enter(place, CablePhase::Stale);
                     self.counts.ping_gaps += 1;
@@ -166,15 +172,19 @@ impl Subscribers {
         let Some(place) = self.pending.nth_ready(nth) else { return false };
         let (thread, sent) = (self.shard.index, MonotonicTime::now());
         let announcement = BroadcastAnnouncement { thread, place, intended, sent };
+        // Announced before it is sent: a receiver may have it before `send` returns.
         let number = self.shared.broadcasts.announce(announcement);
+        // Own broadcasts are registered before any delivery of them can be read.
         self.catch_up();
         let text = self.codec.broadcast(number);
         self.send(io, place, FrameKind::Text, text.as_bytes());
+        // Counted as sent even if the connection broke: then its deliveries are missing.
         true
     }
 
     /// Registers what has been announced, by this thread and by others.
     pub(super) fn catch_up(&mut self) {
+        // A clone of the pointer, because the loop changes `self`.
         let (shared, index) = (Arc::clone(&self.shared), self.shard.index);
         while let Some(next) = shared.broadcasts.announced(self.pending.next_number()) {
             let own = next.thread == index;
@@ -213,6 +223,7 @@ impl Subscribers {
             Loss::Tls(error) => {
                 let permanent = is_permanent(&error);
                 let reason = permanent.then(|| explain(&error));
+                // A certificate that is refused once is refused always; anything else may pass.
                 self.counts.tls = self.counts.tls.take().or(reason);
                 self.lose(io, place, "TLS handshake failed", !permanent);
             }
@@ -253,12 +264,14 @@ impl Subscribers {
         comes_back: bool,
     ) -> Stage<CablePhase> {
         let stage = io.close(place);
+        // Nothing of an old connection may be read as part of the new one.
         io.slot(place).session = CableSession::default();
         if is_subscribed(stage) {
             for number in self.pending.leave(place) {
                 self.settle(number);
             }
         }
+        // Not at once: thousands that reconnect together would keep an overloaded server down.
         if comes_back {
             self.backing_off.push_back((MonotonicTime::now().after(BACKOFF), place));
         } else {
@@ -314,6 +327,7 @@ impl Subscribers {
     ) {
         let slot = io.slot(place);
         let mut answer = std::mem::take(&mut slot.session.rest);
+        // Kept in `rest`: the session has one buffer, and nothing is sent before the answer.
         answer.extend_from_slice(bytes);
         match read_answer(&answer, &self.key(place)) {
             Ok(None) => slot.session.rest = answer,
@@ -321,6 +335,7 @@ impl Subscribers {
                 self.stages.connect.record(arrived.since(slot.since));
                 slot.since = arrived;
                 io.enter(place, CablePhase::Welcoming);
+                // The server's first frames may come in the same read as its answer.
                 self.take_frames(io, place, &answer[end..], arrived);
             }
             Err(error) => self.lose(io, place, &error.to_string(), true),
@@ -335,9 +350,11 @@ impl Subscribers {
         arrived: MonotonicTime,
     ) {
         let slot = io.slot(place);
+        // Taken out, because the messages borrow from it while `self` sends.
         let mut frames = std::mem::take(&mut slot.session.frames);
         let generation = slot.generation();
         let read = self.read_frames(io, place, frames.read(bytes), arrived);
+        // A message closed the connection, and the slot may already hold the next one.
         if !io.is_current(place, generation) {
             return;
         }
@@ -374,11 +391,13 @@ impl Subscribers {
                 SocketMessage::Binary(_) => self.counts.other += 1,
                 SocketMessage::Pong => {}
             }
+            // The rest belongs to a connection that a message has just closed.
             if io.slot(place).stream.is_none() {
                 break;
             }
         }
         io.meter.cost.messages += messages;
+        // All but the last message of a read may have arrived earlier than its stamp.
         io.meter.cost.bounded += messages.saturating_sub(1);
         Ok(())
     }
@@ -413,6 +432,7 @@ impl Subscribers {
         number: u64,
         arrived: MonotonicTime,
     ) {
+        // Another thread's broadcast can arrive before this thread has registered it.
         if number >= self.pending.next_number() {
             self.catch_up();
         }
@@ -439,10 +459,12 @@ impl Subscribers {
 
     fn on_welcome(&mut self, io: &mut CableConnections<'_>, place: u32, arrived: MonotonicTime) {
         let slot = io.slot(place);
+        // A second welcome must not restart a subscription.
         if slot.stage != Stage::Open(CablePhase::Welcoming) {
             return;
         }
         self.stages.welcome.record(arrived.since(slot.since));
+        // From now on, not from the arrival: the request is sent now.
         slot.since = MonotonicTime::now();
         io.enter(place, CablePhase::Subscribing);
         self.subscribe(io, place);
@@ -457,6 +479,7 @@ impl Subscribers {
         // What is announced by now was sent before this connection could receive it.
         self.catch_up();
         let slot = io.slot(place);
+        // A confirmation that was requested twice comes twice.
         if slot.stage != Stage::Open(CablePhase::Subscribing) {
             return;
         }

@@ -104,6 +104,7 @@ fn write_websocket_bench(report: &LoadReport, out: &mut dyn Write) -> io::Result
 
 /// The value at the rank that is the whole part of share times count.
 fn ranked(results: &[u64], percent: usize) -> Option<&u64> {
+    // At 100 % the rank would be one past the last.
     results.get((results.len() * percent / 100).min(results.len().saturating_sub(1)))
 }
 

@@ -66,6 +66,7 @@ impl HttpCounts {
             row.errors += 1;
         }
         if let Some(message) = message {
+            // One message per kind, so that memory does not grow with the errors.
             let place = (failed.route, failed.failure);
             self.problems.entry(place).or_insert((0, message)).0 += 1;
         }
@@ -84,6 +85,7 @@ impl HttpCounts {
     /// Seconds between the first and the last send; `None` if there were not two.
     pub fn send_span(&self) -> Option<f64> {
         let span = self.last_send?.since(self.first?);
+        // Two sends in the same nanosecond have no rate.
         (span > 0).then(|| span as f64 / 1e9)
     }
 

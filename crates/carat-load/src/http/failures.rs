@@ -87,6 +87,7 @@ pub struct FailureTable(Vec<FailureRow>);
 impl FailureTable {
     /// Counts a failure; `body` is the start of a wrong body. Allocates only for the first of a kind.
     pub fn count(&mut self, kind: FailedRequest, body: &[u8]) {
+        // The list is short, so a search is cheap, and nothing is allocated per failure.
         if let Some(row) = self.0.iter_mut().find(|row| row.kind == kind) {
             row.count += 1;
         } else if self.0.len() < FAILURES_LISTED {
@@ -131,11 +132,13 @@ fn printable(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let line = one_line(&text);
     let unknown = text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
+    // Above a quarter: an image or compressed bytes, not a text with a few odd characters.
     if unknown * 4 > text.chars().count() {
         return Some("(a body that is not text)".to_owned());
     }
     // One byte more than is shown means that more came.
     let line = match body.len() > BODY_SHOWN {
+        // The cut may be inside a character, which then decodes to a replacement.
         true => format!("{}…", line.trim_end_matches(char::REPLACEMENT_CHARACTER)),
         false => line,
     };

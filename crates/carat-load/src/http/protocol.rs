@@ -67,6 +67,7 @@ pub struct HttpProtocol {
 /// Default microseconds between wake-ups: a closed load waits for every response, an open load does not.
 fn quantum_us(load: &HttpLoad) -> u32 {
     let recorded = load.replay.as_ref().is_some_and(|replay| replay.pace.is_some());
+    // An open load has fixed times, so it may sleep; a closed one sends as soon as it can.
     let usual = if recorded || matches!(load.pace, Pace::Open { .. }) { 1_000 } else { 0 };
     load.options.quantum_us.unwrap_or(usual)
 }
@@ -92,6 +93,7 @@ impl Protocol for HttpProtocol {
             url: &load.base,
             options: &load.options,
             connections: u64::from(load.connections),
+            // A thread without a connection would have nothing to do.
             threads: load.options.threads.clamp(1, load.connections.max(1)),
             quantum_us: quantum_us(load),
             planned,
@@ -114,6 +116,7 @@ impl Protocol for HttpProtocol {
             shared,
             shard,
             chooser: RouteChooser::new(seed),
+            // Threads take turns through a replay, so that its order is kept across them.
             turn: shard.index.into(),
             free: VecDeque::new(),
             thinking: BinaryHeap::new(),
@@ -133,6 +136,7 @@ impl Protocol for HttpProtocol {
         if !self.begun {
             self.open_connections(io, now);
         }
+        // Pauses end before due requests are given out, so that their users can have them.
         let resumed = self.end_pauses(now);
         self.send_due(io, now);
         if self.is_finished(now) {
@@ -142,6 +146,7 @@ impl Protocol for HttpProtocol {
         let done = self.counts.completed + self.counts.errors();
         ProgressCounters::put(&io.counters.done, done);
         let due = self.budget.due(now);
+        // Due but without a free connection: the next event, not the clock, lets it go on.
         let starved = self.free.is_empty() && due.is_some_and(|due| due <= now);
         let may_sleep = self.outstanding > 0 && !starved;
         let never = MonotonicTime(u64::MAX);
@@ -161,6 +166,7 @@ impl Protocol for HttpProtocol {
     }
 
     fn writable(&mut self, io: &mut HttpConnections<'_>, place: u32) {
+        // An idle connection has nothing to send.
         if io.slot(place).stage == Stage::Open(HttpPhase::Busy) {
             self.transmit(io, place);
         }
@@ -184,6 +190,7 @@ impl Protocol for HttpProtocol {
         match slot.session.response.take(bytes, expected) {
             Ok(None) => {}
             Ok(Some(response)) => self.complete(io, place, response, arrival.at),
+            // What follows on the connection has no known start, so it cannot be used again.
             Err(_) => self.fail(io, place, RequestFailure::Malformed),
         }
     }
@@ -195,6 +202,7 @@ impl Protocol for HttpProtocol {
             Loss::Closed => self.ended(io, place, None),
             Loss::Broken(fault) => self.ended(io, place, Some(fault)),
             Loss::Tls(error) => {
+                // A refused certificate stays refused, so waiting for `GONE` would only cost time.
                 self.counts.gone |= is_permanent(&error);
                 self.counts.tls = Some(explain(&error));
                 self.fail(io, place, RequestFailure::Tls);
@@ -205,12 +213,14 @@ impl Protocol for HttpProtocol {
     fn checked(&mut self, io: &mut HttpConnections<'_>, now: MonotonicTime) {
         let cooled = self.cooling.extract_if(.., |(until, _)| *until <= now);
         self.free.extend(cooled.map(|(_, place)| place));
+        // A server that still answers on old connections is not gone, even if it accepts none.
         let none_open = io.slots().iter().all(|slot| slot.stage == Stage::Closed);
         self.counts.gone |= none_open && self.refused.is_some_and(|since| now.since(since) > GONE);
         let sockets = io.slots().iter().filter(|slot| slot.stream.is_some()).count();
         let counters = io.counters;
         ProgressCounters::put(&counters.messages, self.counts.completed);
         ProgressCounters::put(&counters.errors, self.counts.errors());
+        // Sockets that are still in a handshake are not yet connections.
         ProgressCounters::put(&counters.connections, sockets as u64 - u64::from(io.opening()));
         ProgressCounters::put_seconds(&counters.p50_us, self.counts.latency.quantile(0.5));
         ProgressCounters::put_seconds(&counters.p95_us, self.counts.latency.quantile(0.95));
@@ -249,8 +259,10 @@ impl Protocol for HttpProtocol {
 fn close(io: &mut HttpConnections<'_>, place: u32) {
     io.close(place);
     let session = &mut io.slot(place).session;
+    // The request has to be sent again from its first byte.
     session.written = 0;
     session.broken = None;
+    // A new connection has served nothing, so a request on it is not retried.
     session.served = 0;
 }
 
@@ -270,12 +282,15 @@ impl HttpProtocol {
             self.tried += 1;
             self.dial(io, self.tried - 1);
         }
+        // Measuring begins with what is open: a server that accepts fewer is a finding.
         let all_tried = io.opening() == 0 && self.tried == io.count();
         if all_tried || now.since(self.started) > CONNECT_WITHIN {
             self.begun = true;
             self.counts.connected = self.free.len() as u64;
+            // Slots that were never tried are dialed when a request needs them.
             self.free.extend(self.tried..io.count());
             self.tried = io.count();
+            // Read again: opening connections took time that is not part of the load.
             let now = MonotonicTime::now();
             io.begin_measurement(now);
             let epoch = self.shared.epoch(now);
@@ -335,6 +350,7 @@ impl HttpProtocol {
     }
 
     fn assign(&mut self, io: &mut HttpConnections<'_>, place: u32, intended: MonotonicTime) {
+        // Only what fell due while all were busy waited for a connection; the rest is our lateness.
         let waited = self.all_busy.is_some_and(|since| intended >= since);
         let slot = io.slot(place);
         let (request, route) = match &self.shared.scenarios {
@@ -355,6 +371,7 @@ impl HttpProtocol {
         };
         slot.session.job = Some(HttpJob { route, request, intended, waited, retried: false });
         self.outstanding += 1;
+        // A connection that was closed between requests is dialed for the next one.
         if slot.stage == Stage::Open(HttpPhase::Idle) {
             self.begin_request(io, place);
         } else {
@@ -383,6 +400,7 @@ impl HttpProtocol {
         slot.since = now;
         slot.session.written = 0;
         match (&self.shared.scenarios, &slot.session.user) {
+            // What is correct is decided per step, after the answer, so no status is fixed here.
             (Some(set), Some(user)) => {
                 slot.session.response.reset(false);
                 slot.session.response.expect_status(None);
@@ -397,6 +415,7 @@ impl HttpProtocol {
         io.enter(place, HttpPhase::Busy);
         self.counts.first.get_or_insert(now);
         self.counts.last_send = Some(now);
+        // A retried request was sent on time once; its second send is the server's doing.
         if self.budget.is_open() && !job.retried {
             if job.waited {
                 self.counts.waited += 1;
@@ -421,6 +440,7 @@ impl HttpProtocol {
         while slot.session.written < request.len() {
             match stream.write(&request[slot.session.written..]) {
                 Ok(sent) => slot.session.written += sent,
+                // The reactor reports when there is room again.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // The server may have answered before it closed, so what it sent is read first: the event that says
@@ -442,6 +462,7 @@ impl HttpProtocol {
     ) {
         let slot = io.slot(place);
         let Some(job) = slot.session.job.take() else { return };
+        // The later of both: threads and connections do not finish in order.
         self.counts.last = self.counts.last.max(Some(arrived));
         let pause = match self.shared.judge(&mut slot.session, job.request, response) {
             Ok(pause) => {
@@ -458,6 +479,7 @@ impl HttpProtocol {
         };
         slot.session.served += 1;
         let length = self.shared.request(&slot.session, job.request).len();
+        // An answer before the whole request was sent: the rest would be read as the next request.
         let reusable = response.keep_alive && slot.session.written == length;
         io.meter.cost.messages += 1;
         if reusable {
@@ -497,17 +519,20 @@ impl HttpProtocol {
             return close(io, place);
         };
         let expected = self.shared.expected(job.request);
+        // After a reset a body without a length may be cut off anywhere.
         if fault.is_none()
             && let Ok(response) = slot.session.response.end(expected)
         {
             return self.complete(io, place, response, MonotonicTime::now());
         }
+        // The server closed before it read the request. On a new connection it would be an error.
         if slot.session.served > 0 && !slot.session.response.has_begun() && !job.retried {
             job.retried = true;
             self.counts.retried += 1;
             return self.dial(io, place);
         }
         let failure = match fault {
+            // TLS without `close_notify` may have been cut off, so it is not a whole response.
             None | Some(SocketFault::Truncated) => RequestFailure::Early,
             Some(fault) => RequestFailure::Socket(fault),
         };
@@ -523,11 +548,13 @@ impl HttpProtocol {
         close(io, place);
         let session = &mut io.slot(place).session;
         if let Some(job) = session.job.take() {
+            // The user's session may rest on what the lost response would have changed.
             session.user.iter_mut().for_each(|user| user.restart());
             let failed = FailedRequest { route: job.route, failure, status: None };
             self.counts.fail(failed, None, &[]);
             self.outstanding -= 1;
         }
+        // Not dialed at once: a dead server would otherwise be asked without a pause.
         self.cooling.push((MonotonicTime::now().after(COOL_DOWN), place));
     }
 }

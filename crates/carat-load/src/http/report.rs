@@ -73,6 +73,7 @@ fn routes(shared: &HttpShared, counts: &HttpCounts) -> Vec<RouteReport> {
             })
             .collect(),
     };
+    // Routes that were never requested would only be rows of zeros.
     all.into_iter().filter(|row| row.completed + row.errors > 0).collect()
 }
 
@@ -80,6 +81,7 @@ fn routes(shared: &HttpShared, counts: &HttpCounts) -> Vec<RouteReport> {
 fn failures(shared: &HttpShared, names: &[String], counts: &HttpCounts) -> Vec<RouteFailure> {
     let mut listed = counts.failed.list(names);
     for failure in &mut listed {
+        // A server may echo what it was sent, such as a token in an error page.
         failure.body = failure.body.take().map(|body| shared.without_secrets(body));
     }
     listed
@@ -114,6 +116,7 @@ fn findings(
 ) -> Findings {
     let mut findings = Findings::with_limit(load.options.errors);
     let problems = problems(counts);
+    // Only if it stopped the load: one failed handshake among many is an error of a request.
     if let Some(problem) = counts.tls.as_ref().filter(|_| counts.gone || counts.completed == 0) {
         findings.add("tls", Severity::Fatal, problem.clone());
     } else if counts.gone {
@@ -142,6 +145,7 @@ fn findings(
             format!("requests had no correct response ({failures}){}", first.unwrap_or_default());
         findings.share("errors", counts.errors(), counts.due, &message);
     }
+    // The first is in the finding above.
     for problem in problems.iter().skip(1).take(PROBLEMS) {
         findings.add("scenario", Severity::Warning, problem.clone());
     }
@@ -187,8 +191,10 @@ fn add_pace(findings: &mut Findings, load: &HttpLoad, shared: &HttpShared, count
         Pace::Closed { .. } => None,
     };
     if let Some((requested, span)) = rate.zip(counts.send_span()) {
+        // n sends have n − 1 gaps.
         findings.rate(requested, counts.due.saturating_sub(1) as f64 / span);
     }
+    // In a closed load a request never waits: it is sent when a connection is free.
     if rate.is_some() || shared.requests.times().is_some() {
         let message = "requests waited for a free connection: raise `connections`";
         findings.backlog(counts.waited, counts.due, message);

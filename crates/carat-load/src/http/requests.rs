@@ -32,9 +32,11 @@ pub(super) struct PreparedRequest {
 impl PreparedRequest {
     fn new(route: &HttpRoute, host: &str, row: u16) -> Self {
         let mut head = format!("{} {} HTTP/1.1\r\n", route.method, route.path);
+        // A load's own `Host` chooses a virtual host; two of them are an error (RFC 9112, 3.2).
         if !has_header(route, "host") {
             push_header(&mut head, "Host", host);
         }
+        // A length of zero for everything but a GET: some servers wait for a body otherwise.
         let bare = route.body.is_empty() && route.method == "GET";
         if !bare && !has_header(route, "content-length") {
             push_header(&mut head, "Content-Length", &route.body.len().to_string());
@@ -107,6 +109,7 @@ impl RequestSet {
                 let common =
                     environment_filled(common, &|name| variables.used(name, environment(name)))?;
                 let traffic = read_file(replay)?;
+                // What was recorded may be echoed by the server and must not stand in a report.
                 let headers = traffic.requests.iter().flat_map(|request| &request.headers);
                 headers
                     .flat_map(|(name, value)| secrets(name, value))
@@ -154,12 +157,14 @@ impl RequestSet {
             let route = recorded_route(recorded, common);
             let prepared = PreparedRequest::new(&route, &target.host, *row);
             bytes += prepared.bytes.len();
+            // Requests are kept whole, so their sum is what a replay takes in memory.
             if bytes > REPLAY_MAX {
                 return Err(format!(
                     "{}: its requests take more than 256 MiB: replay fewer",
                     replay.file
                 ));
             }
+            // The load's own expectation replaces what was recorded.
             let refused = recorded.refused.filter(|_| common.expect_status.is_none());
             requests.push(PreparedRequest { refused, ..prepared });
         }
@@ -208,6 +213,7 @@ impl RequestSet {
         if self.order.is_empty() {
             return None;
         }
+        // By place modulo length: the file is repeated until the load ends.
         self.order.get((place % self.order.len() as u64) as usize).copied()
     }
 
@@ -254,10 +260,12 @@ impl RouteChooser {
     /// The number of the next one, by cumulated weights.
     pub(super) fn next(&mut self, bounds: &[u64]) -> usize {
         let total = bounds.last().copied().unwrap_or(0);
+        // A single route needs no random number, so it costs none.
         if bounds.len() < 2 || total == 0 {
             return 0;
         }
         let drawn = self.0.random_range(0..total);
+        // The first bound above the draw; a weight of zero has an empty range and is never hit.
         bounds.partition_point(|bound| *bound <= drawn)
     }
 }

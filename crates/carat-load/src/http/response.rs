@@ -75,6 +75,7 @@ pub struct HeadEnd {
 pub fn head_end(bytes: &[u8]) -> Option<HeadEnd> {
     let [usual, bare] = &*HEAD_ENDS;
     let usual = usual.find(bytes).map(|at| HeadEnd { lines: at + 1, body: at + 3 });
+    // A bare line feed counts only before the usual end: in a body it means nothing.
     let before = usual.map_or(bytes, |end| &bytes[..end.lines]);
     bare.find(before).map(|at| HeadEnd { lines: at + 1, body: at + 2 }).or(usual)
 }
@@ -110,6 +111,7 @@ pub struct KeptResponse {
 
 impl KeptResponse {
     fn push_body(&mut self, bytes: &[u8]) {
+        // The limit bounds memory; `is_cut` says that a search of the body is not conclusive.
         let room = self.limit - self.body.len();
         self.is_cut |= bytes.len() > room;
         self.body.extend_from_slice(&bytes[..room.min(bytes.len())]);
@@ -190,6 +192,7 @@ impl ResponseParser {
         bytes: &[u8],
         expected: Option<&[u8]>,
     ) -> Result<Option<ParsedResponse>, ResponseError> {
+        // Even one byte: the server has read the request, so it must not be sent again.
         self.begun |= !bytes.is_empty();
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -202,6 +205,7 @@ impl ResponseParser {
                 return if rest.is_empty() {
                     Ok(Some(self.whole(expected)))
                 } else {
+                    // Without pipelining a second response is one that nobody requested.
                     Err(ResponseError::Surplus)
                 };
             }
@@ -230,6 +234,7 @@ impl ResponseParser {
     }
 
     fn take_head(&mut self, bytes: &[u8]) -> Result<(usize, bool), ResponseError> {
+        // Usually a head comes in one read and is parsed where it is.
         if self.head.is_empty()
             && let Some(end) = head_end(bytes)
         {
@@ -239,6 +244,7 @@ impl ResponseParser {
         // The blank line may span two reads, so the search begins two bytes before this one.
         let from = self.head.len().saturating_sub(2);
         let kept = self.head.len();
+        // Four bytes more, so that a head of exactly the limit still has room for its end.
         let room = (HEAD_MAX + 4).saturating_sub(kept).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
         if let Some(end) = head_end(&self.head[from..]) {
@@ -252,6 +258,7 @@ impl ResponseParser {
     /// Continues with the body and returns whether there is none (RFC 9112, 6.3).
     fn begin_body(&mut self, bytes: &[u8]) -> Result<bool, ResponseError> {
         let head = parse_head(bytes)?;
+        // An interim response (RFC 9110, 15.2): the final one follows. 101 is final here.
         if (100..200).contains(&head.status) && head.status != 101 {
             return Ok(false);
         }
@@ -264,10 +271,12 @@ impl ResponseParser {
         let none = self.no_body || matches!(head.status, 101 | 204 | 304);
         self.phase = match head {
             _ if none => return Ok(true),
+            // Chunked before a length (RFC 9112, 6.3): a proxy in between may disagree about it.
             ResponseHead { chunked: true, .. } => chunk_size(),
             ResponseHead { length: Some(0), .. } => return Ok(true),
             ResponseHead { length: Some(length), .. } => BodyPhase::Length(length),
             _ => {
+                // Only the end of the connection delimits it (RFC 9112, 6.3, rule 8).
                 self.keep_alive = false;
                 BodyPhase::UntilClose
             }
@@ -299,6 +308,7 @@ impl ResponseParser {
             BodyPhase::ChunkEnd if byte == b'\n' => self.phase = chunk_size(),
             BodyPhase::Trailer { line: 0, .. } if byte == b'\n' => return Ok((1, true)),
             BodyPhase::Trailer { line, total } if total < CHUNK_LINE_MAX => {
+                // Only an empty line ends a trailer; its carriage return is not content.
                 let line = match byte {
                     b'\n' => 0,
                     b'\r' => line,
@@ -313,6 +323,7 @@ impl ResponseParser {
 
     fn take_data(&mut self, bytes: &[u8], left: u64, expected: Option<&[u8]>) -> usize {
         let used = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        // Compared as it arrives, so that a body need not be kept.
         if let Some(expected) = expected {
             let due = expected.get(self.seen..self.seen.saturating_add(used));
             self.differs |= due != Some(&bytes[..used]);
@@ -321,6 +332,7 @@ impl ResponseParser {
         if self.keeps {
             self.kept.push_body(&bytes[..used]);
         }
+        // Only for a body that may be wrong, so that a right one is not copied.
         let room = BODY_KEPT.saturating_sub(self.body_start.len()).min(used);
         if room > 0 && (expected.is_some() || !is_correct_status(self.expected_status, self.status))
         {
@@ -347,10 +359,12 @@ impl BodyPhase {
         let line = line + 1;
         match char::from(byte).to_digit(16) {
             _ if line > CHUNK_LINE_MAX => Err(ResponseError::Chunk),
+            // Fifteen digits are far beyond any body, and cannot overflow 64 bits.
             Some(digit) if !extension && digits < 15 => {
                 let size = size * 16 + u64::from(digit);
                 Ok(Self::ChunkSize { size, digits: digits + 1, line, extension })
             }
+            // A line without a digit is no size; an extension alone is not one either.
             _ if digits == 0 => Err(ResponseError::Chunk),
             _ if byte == b'\n' && size == 0 => Ok(Self::Trailer { line: 0, total: 0 }),
             _ if byte == b'\n' => Ok(Self::Chunk(size)),
@@ -367,6 +381,7 @@ impl BodyPhase {
 /// # Errors
 /// If the first line is not a status line or the length is invalid.
 pub fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
+    // Matched by hand: this runs for every response, and nothing else may begin one.
     let digits = match bytes {
         [
             b'H',
@@ -390,6 +405,7 @@ pub fn parse_head(bytes: &[u8]) -> Result<ResponseHead, ResponseError> {
     };
     let status = digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(**digit - b'0'));
     let mut head =
+        // HTTP/1.1 stays open by default, HTTP/1.0 does not (RFC 9112, 9.3).
         ResponseHead { status, keep_alive: bytes[7] == b'1', chunked: false, length: None };
     parse_fields(&mut head, bytes)?;
     Ok(head)

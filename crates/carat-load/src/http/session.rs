@@ -93,6 +93,7 @@ impl HttpShared {
 
     /// When the first thread began; `now` if none has.
     pub(super) fn epoch(&self, now: MonotonicTime) -> MonotonicTime {
+        // The first thread to begin decides, so that all threads have one schedule.
         *self.epoch.get_or_init(|| now)
     }
 
@@ -109,6 +110,7 @@ impl HttpShared {
     pub(super) fn counts(&self) -> HttpCounts {
         let rows = match &self.scenarios {
             Some(set) => set.rows().count(),
+            // A single route's figures are those of the whole load.
             None if self.requests.rows().len() > 1 => self.requests.rows().len(),
             None => 0,
         };
@@ -117,6 +119,7 @@ impl HttpShared {
 
     /// The only correct body of a prepared request; that of a step is compared when it is complete.
     pub(super) fn expected(&self, request: u32) -> Option<&[u8]> {
+        // The expected body of a step contains values of its user, so no parser can compare it.
         if self.scenarios.is_some() { None } else { self.requests.at(request).body() }
     }
 

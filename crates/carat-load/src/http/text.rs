@@ -23,6 +23,7 @@ pub(super) fn write_text(report: &LoadReport, out: &mut dyn Write) -> io::Result
         writeln!(out, "  {failure}")?;
     }
     let listed: u64 = report.failures.iter().map(|failure| failure.count).sum();
+    // The list of failures is limited, and the count above must still add up.
     if listed < report.errors {
         writeln!(out, "  {} of other kinds", count(report.errors - listed, "error"))?;
     }

@@ -26,6 +26,7 @@ impl ArgumentMaker {
         let columns = rows.as_ref().map_or(&[][..], |rows| &rows.columns);
         let args = match args {
             Some(JobArguments(args)) => args.clone(),
+            // Data without `args`: the columns are the arguments, in their order.
             None => columns.iter().map(|name| Value::String(format!("{{{name}}}"))).collect(),
         };
         args.iter().try_for_each(|value| check_placeholders(value, columns))?;
@@ -62,6 +63,7 @@ impl ArgumentMaker {
     /// A text that is one placeholder becomes its value, a number where it is one; in a longer text it stays a text.
     fn filled_text(&self, text: &str, number: u64, row: &[String]) -> Value {
         let parts = text_parts(text);
+        // One placeholder alone keeps its type, because a job may require a number.
         if let [TextPart::Placeholder(name)] = parts[..] {
             return if name == NUMBER { number.into() } else { typed(self.value_of(name, row)) };
         }

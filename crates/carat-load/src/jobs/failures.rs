@@ -28,6 +28,7 @@ impl JobFailures {
     pub(crate) fn add(&mut self, class: &str, message: &str, count: u64) {
         self.count += count;
         let class = printable(class.as_bytes());
+        // One place of the list is left for the jobs that did not end.
         if let Some(kind) = self.kinds.iter_mut().find(|kind| kind.class == class) {
             kind.count += count;
         } else if self.kinds.len() < FAILURES_LISTED - 1 {

@@ -71,6 +71,7 @@ impl NullCable {
     pub fn serve(mut self, stop: &AtomicBool) -> io::Result<Vec<ServedBroadcast>> {
         let mut buffer = vec![0; 64 * 1024];
         let mut pinged = MonotonicTime::now();
+        // Relaxed: nothing but the flag itself is exchanged.
         while !stop.load(Ordering::Relaxed) {
             for at in 0..self.poller.wait(STOP_CHECK)? {
                 let ready = self.poller.ready(at);
@@ -109,6 +110,7 @@ impl NullCable {
 
     fn serve_one(&mut self, place: usize, buffer: &mut [u8]) {
         while let Some(connection) = &mut self.connections[place] {
+            // First what waits, because the event may be the room for it.
             connection.flush();
             let length = match net::receive(connection.socket.as_fd(), buffer) {
                 Ok(receipt) if receipt.length > 0 => receipt.length,
@@ -145,6 +147,7 @@ impl NullCable {
         let Some(mut data) = data else { return };
         let delivery = |data: &Value| format!(r#"{{"identifier":{identifier},"message":{data}}}"#);
         self.broadcast(&delivery(&data));
+        // The true times, with which a test compares what the generator reports.
         self.served.push(ServedBroadcast { received, sent: MonotonicTime::now() });
         data["action"] = "broadcastResult".into();
         if let Some(connection) = &mut self.connections[place] {
@@ -205,6 +208,7 @@ impl NullConnection {
 
     /// Keeps bytes of an incomplete request or command.
     fn keep(&mut self, bytes: &[u8]) {
+        // An incomplete frame of any length would otherwise be kept.
         if self.pending.len() + bytes.len() > 2 * WAITING_MAX {
             self.give_up();
         } else {
@@ -216,6 +220,7 @@ impl NullConnection {
         if self.broken {
             return;
         }
+        // Behind what waits, so that frames keep their order.
         let sent = match self.unsent.is_empty() {
             true => net::send(self.socket.as_fd(), bytes).unwrap_or(0),
             false => 0,

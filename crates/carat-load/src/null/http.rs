@@ -116,6 +116,7 @@ impl NullClient {
     /// Answers and reads until the kernel takes and has no more.
     fn serve(&mut self, answer: &NullAnswer, buffer: &mut [u8]) -> ClientState {
         loop {
+            // Nothing is read while an answer waits: a client that never reads costs nothing.
             while !self.unsent.is_empty() {
                 match net::send(self.socket.as_fd(), &answer.bytes[self.unsent.clone()]) {
                     Ok(sent) => self.unsent.start += sent,
@@ -158,6 +159,7 @@ impl NullClient {
         let keep_alive = first.trim_ascii_end().ends_with(b"HTTP/1.1");
         let mut head = ResponseHead { status: 0, keep_alive, chunked: false, length: None };
         parse_fields(&mut head, lines).map_err(|_| ())?;
+        // Its end would have to be parsed, and no load sends one.
         if head.chunked {
             return Err(());
         }

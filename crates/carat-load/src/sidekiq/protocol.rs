@@ -126,6 +126,7 @@ impl Protocol for SidekiqProtocol {
             started: now,
             progress: now,
             real_offset,
+            // Tells this load's failed jobs from those that are in the sets already.
             token: format!("{:012x}", (now.0 as i64 + real_offset) & 0xffff_ffff_ffff),
             began_real: 0.0,
             measured: false,
@@ -146,6 +147,7 @@ impl Protocol for SidekiqProtocol {
             self.end_if_stalled(io, now);
         }
         let looks = matches!(self.stage, SidekiqStage::Calming | SidekiqStage::Pushing);
+        // One look at a time: a slow Redis must not collect questions.
         if looks && now >= self.next_look && !is_looking(io) {
             self.look(io, now);
         }
@@ -155,13 +157,16 @@ impl Protocol for SidekiqProtocol {
         ProgressCounters::put(&io.counters.done, self.counts.watch.ended);
         let never = MonotonicTime(u64::MAX);
         let look = if looks && !is_looking(io) { self.next_look } else { never };
+        // Making jobs that Redis does not take would only fill memory.
         let full = io.slot(0).session.unsent.len() > UNSENT_MAX;
         let due = self.budget.due(now).filter(|_| !full).unwrap_or(never);
+        // More pushes are possible at once, but replies must be read in between.
         Turn::Wait { until: if more { now } else { look.min(due) }, sleep_until: None }
     }
 
     fn connected(&mut self, io: &mut RedisConnections<'_>, _place: u32) {
         let shared = Arc::clone(&self.shared);
+        // Before anything else: every other command is refused without it.
         if let Some(password) = &shared.password {
             let user = shared.user.iter().map(String::as_bytes);
             let words: Vec<&[u8]> =
@@ -189,8 +194,10 @@ impl Protocol for SidekiqProtocol {
         bytes: &[u8],
         arrival: Arrival,
     ) {
+        // Each reply restarts the deadline: a slow answer to many questions is not silence.
         io.slot(0).since = arrival.read;
         io.slot(0).session.replies.push(bytes);
+        // A reply may end the load; what follows it is of no interest.
         while self.stage != SidekiqStage::Over {
             match io.slot(0).session.replies.take() {
                 Ok(Some(reply)) => self.answered(io, &reply, arrival.at),
@@ -200,6 +207,7 @@ impl Protocol for SidekiqProtocol {
                 }
             }
         }
+        // Without a question there is nothing to wait for, so no deadline applies.
         if io.slot(0).session.asked.is_empty() && self.stage != SidekiqStage::Over {
             io.enter(0, RedisPhase::Idle);
         }
@@ -208,6 +216,7 @@ impl Protocol for SidekiqProtocol {
 
     fn lost(&mut self, io: &mut RedisConnections<'_>, place: u32, loss: Loss) {
         io.close(place);
+        // The load is over, so the end of its connection is not a finding.
         if self.stage == SidekiqStage::Over {
             return;
         }
@@ -283,6 +292,7 @@ impl Protocol for SidekiqProtocol {
 fn ask(io: &mut RedisConnections<'_>, question: RedisQuestion, words: &[&[u8]]) {
     let slot = io.slot(0);
     if slot.session.asked.is_empty() {
+        // The deadline runs from the first question that is open.
         slot.since = MonotonicTime::now();
     }
     slot.session.asked.push_back(question);
@@ -298,6 +308,7 @@ fn is_looking(io: &mut RedisConnections<'_>) -> bool {
 
 impl SidekiqProtocol {
     fn give_up(&mut self, code: &'static str, message: String) {
+        // The first problem is the cause, later ones are its effects.
         self.counts.problem.get_or_insert((code, message));
         self.stage = SidekiqStage::Over;
     }
@@ -336,10 +347,12 @@ impl SidekiqProtocol {
     /// All counters in one transaction: they are of the same moment.
     fn ask_counters(&self, io: &mut RedisConnections<'_>) {
         let queue = self.queue_key();
+        // Without the transaction a job could move between two of the readings.
         ask(io, RedisQuestion::Order("MULTI"), &[b"MULTI"]);
         ask(io, RedisQuestion::Order("LLEN"), &[b"LLEN", queue.as_bytes()]);
         ask(io, RedisQuestion::Order("INFO clients"), &[b"INFO", b"clients"]);
         ask(io, RedisQuestion::Order("GET"), &[b"GET", b"stat:processed"]);
+        // Pushes before this question are executed before it: Redis answers in order.
         ask(io, RedisQuestion::Counters { pushed: self.counts.watch.pushed }, &[b"EXEC"]);
     }
 
@@ -348,6 +361,7 @@ impl SidekiqProtocol {
     }
 
     fn answered(&mut self, io: &mut RedisConnections<'_>, reply: &RedisReply, at: MonotonicTime) {
+        // Replies have no names, so one too many means that all are out of order.
         let Some(question) = io.slot(0).session.asked.pop_front() else {
             return self.give_up("redis", "Redis sent a reply without a question".to_owned());
         };
@@ -360,6 +374,7 @@ impl SidekiqProtocol {
         }
         match question {
             RedisQuestion::Order(_) => {}
+            // Descriptions first, counters last: so all are known when the counters arrive.
             RedisQuestion::Processes => {
                 for identity in Registry::identities(reply) {
                     ask(io, RedisQuestion::Process, &[b"HGET", identity, b"info"]);
@@ -384,9 +399,11 @@ impl SidekiqProtocol {
     fn calm(&mut self, io: &mut RedisConnections<'_>, moment: &QueueMoment) {
         let now = MonotonicTime::now();
         let threads = self.registry.threads();
+        // Also "more than": clients of other programs may wait in blocking commands.
         if threads > 0 && moment.queued == 0 && moment.waiting >= threads {
             return self.begin(io, EndSeen::ByThreads(moment.waiting), now);
         }
+        // Threads of a process that just started need a moment until they wait.
         if now.since(self.started) < CALM_WITHIN {
             return;
         }
@@ -401,6 +418,7 @@ impl SidekiqProtocol {
             );
             self.give_up("no-workers", message);
         } else {
+            // Another fetcher may never wait in `BRPOP`; then the heartbeat is all there is.
             self.begin(io, EndSeen::ByHeartbeat(moment.processed), now);
         }
     }
@@ -408,6 +426,7 @@ impl SidekiqProtocol {
     fn begin(&mut self, io: &mut RedisConnections<'_>, seen: EndSeen, now: MonotonicTime) {
         let load = &self.shared.load;
         let queue = load.queue.as_bytes();
+        // As Sidekiq's client does, or its web page would not show the queue.
         ask(io, RedisQuestion::Order("SADD queues"), &[b"SADD", b"queues", queue]);
         self.counts.watch = JobWatch::new(seen);
         self.stage = SidekiqStage::Pushing;
@@ -438,6 +457,7 @@ impl SidekiqProtocol {
     /// Pushes what is due and has room, and returns whether there may be more.
     fn push_due(&mut self, io: &mut RedisConnections<'_>, now: MonotonicTime) -> bool {
         for _ in 0..PUSHES_AT_ONCE {
+            // Redis takes no more at the moment; the jobs stay due.
             if io.slot(0).session.unsent.len() > UNSENT_MAX {
                 return false;
             }
@@ -461,6 +481,7 @@ impl SidekiqProtocol {
             Pace::Open { .. } => u64::MAX,
         };
         let (real, mut bytes, mut jobs) = (self.real_seconds(now), 0, Vec::new());
+        // The limit holds for each job, because one push could exceed it.
         while jobs.len() < PUSH_JOBS
             && bytes < PUSH_BYTES
             && self.counts.unfinished() < at_once
@@ -471,6 +492,7 @@ impl SidekiqProtocol {
             let job = self.shared.jobs.payload(number, &jid, real);
             bytes += job.len();
             jobs.push(job);
+            // Silence counts from the first job, not from the idle time before it.
             if self.counts.unfinished() == 0 {
                 self.progress = now;
             }
@@ -501,6 +523,7 @@ impl SidekiqProtocol {
 
     /// Ends a load whose jobs neither begin nor end any more.
     fn end_if_stalled(&mut self, io: &mut RedisConnections<'_>, now: MonotonicTime) {
+        // A job that hangs must not hold the load for ever; it counts as not done.
         if self.counts.unfinished() > 0 && now.since(self.progress) > io.timeout {
             self.end(io);
             self.transmit(io);
@@ -513,6 +536,7 @@ impl SidekiqProtocol {
     }
 
     fn end_measurement(&mut self, io: &mut RedisConnections<'_>) {
+        // The load may end twice: by its last job and by its connection.
         if std::mem::take(&mut self.measured) {
             self.counts.cost = io.end_measurement(MonotonicTime::now());
         }
@@ -524,6 +548,7 @@ impl SidekiqProtocol {
             return;
         };
         self.stage = SidekiqStage::Failures { set, from };
+        // Sidekiq scores failures by its own clock, which may be behind ours.
         let since = (self.began_real - CLOCK_SKEW).to_string();
         let (from, page) = (from.to_string(), PAGE.to_string());
         let (since, from, page) = (since.as_str(), from.as_str(), page.as_str());

@@ -37,11 +37,13 @@ impl Registry {
     /// The identities in the set `processes`.
     pub(super) fn identities(reply: &RedisReply) -> Vec<&[u8]> {
         let RedisReply::List(members) = reply else { return Vec::new() };
+        // A set from a foreign server: without a limit it decides how much is asked.
         members.iter().take(PROCESSES_MAX).map(RedisReply::text).collect()
     }
 
     /// Adds a process. One that has ended without a farewell has no description after a minute.
     pub(super) fn add(&mut self, info: &[u8]) {
+        // Expired descriptions are nil, which is no JSON.
         let Ok(info) = serde_json::from_slice::<ProcessInfo>(info) else { return };
         if info.queues.contains(&self.queue) {
             self.threads = self.threads.saturating_add(info.concurrency);

@@ -25,6 +25,7 @@ pub(super) fn report(load: &SidekiqLoad, counts: &SidekiqCounts, run: &RunFacts)
     };
     let failures = counts.failures.list(&load.class, counts.unfinished());
     let threads = match watch.seen() {
+        // By heartbeat the threads that wait are unknown, so those that are registered count.
         EndSeen::ByThreads(threads) => threads,
         EndSeen::ByHeartbeat(_) => counts.registered,
     };
@@ -83,6 +84,7 @@ fn findings(
     if let Pace::Open { per_second, .. } = load.pace
         && let Some(span) = counts.send_span()
     {
+        // n pushes have n − 1 gaps.
         findings.rate(per_second, watch.pushed.saturating_sub(1) as f64 / span);
     }
     let (cost, median) = (&counts.cost, watch.latency.quantile(0.5));

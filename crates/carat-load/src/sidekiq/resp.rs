@@ -56,6 +56,7 @@ pub struct ReplyReader {
 impl ReplyReader {
     /// Adds what has arrived.
     pub fn push(&mut self, bytes: &[u8]) {
+        // What was taken is removed only here, so that a read with many replies moves bytes once.
         self.bytes.drain(..self.from);
         self.from = 0;
         self.bytes.extend_from_slice(bytes);
@@ -67,6 +68,7 @@ impl ReplyReader {
     /// If the bytes are not a reply, or exceed a limit. The reader is of no use then.
     pub fn take(&mut self) -> Result<Option<RedisReply>, String> {
         let bytes = &self.bytes[self.from..];
+        // An incomplete reply is parsed again from its start; it is short, or about to be refused.
         let mut parser = ReplyParser { bytes, at: 0, parts: 0 };
         let Some(reply) = parser.value(0)? else {
             if bytes.len() > REPLY_MAX {
@@ -88,6 +90,7 @@ struct ReplyParser<'a> {
 impl<'a> ReplyParser<'a> {
     fn value(&mut self, depth: u32) -> Result<Option<RedisReply>, String> {
         self.parts += 1;
+        // Before the recursion: nested lists would otherwise use up the stack.
         if self.parts > PARTS_MAX || depth > DEPTH_MAX {
             return Err(format!(
                 "a reply has more than {PARTS_MAX} parts or {DEPTH_MAX} lists inside each other"
@@ -110,6 +113,7 @@ impl<'a> ReplyParser<'a> {
     /// The bytes up to the end of the line, which is `\r\n`.
     fn line(&mut self) -> Result<Option<&'a [u8]>, String> {
         let rest = &self.bytes[self.at..];
+        // An endless line must not be collected until memory is full.
         let Some(end) = memchr::memchr(b'\n', rest).filter(|end| *end <= LINE_MAX) else {
             let is_long = rest.len() > LINE_MAX;
             return if is_long { Err("a line of a reply has no end".to_owned()) } else { Ok(None) };
@@ -123,6 +127,7 @@ impl<'a> ReplyParser<'a> {
         if length == -1 {
             return Ok(Some(RedisReply::Nil));
         }
+        // The announced length is checked before it is waited for.
         let length = usize::try_from(length).ok().filter(|length| *length <= REPLY_MAX);
         let length = length.ok_or_else(|| format!("a string is longer than {REPLY_MAX} bytes"))?;
         let rest = &self.bytes[self.at..];
@@ -140,6 +145,7 @@ impl<'a> ReplyParser<'a> {
         }
         let length = usize::try_from(length).ok().filter(|length| *length <= PARTS_MAX);
         let length = length.ok_or_else(|| format!("a list has more than {PARTS_MAX} parts"))?;
+        // Grows with what arrives, not with what was announced.
         let mut parts = Vec::new();
         for _ in 0..length {
             let Some(part) = self.value(depth + 1)? else { return Ok(None) };

@@ -117,13 +117,16 @@ impl JobWatch {
         if let Some(last) = self.last.replace(at) {
             self.gaps.record(at.since(last));
         }
+        // Pushed when the question was asked, not now: later jobs cannot be in that reading.
         let begun = moment.pushed.saturating_sub(moment.queued);
         let ended = match &mut self.seen {
             EndSeen::ByThreads(threads) => {
                 // A thread that started since the load began.
+                // The most threads that ever waited at once are those that take jobs.
                 *threads = moment.waiting.max(*threads);
                 begun.saturating_sub(*threads - moment.waiting)
             }
+            // Other loads of the same Redis add to it too, so it never exceeds what was pushed.
             EndSeen::ByHeartbeat(base) => moment.processed.saturating_sub(*base).min(self.pushed),
         };
         // A failed job that Sidekiq pushes again, or a thread between two waits, takes nothing back.
@@ -135,6 +138,7 @@ impl JobWatch {
             record(&mut self.queued, at.since(jobs.sent), count);
         }
         let by_threads = matches!(self.seen, EndSeen::ByThreads(_));
+        // In the order of the pushes: who overtook whom is unknown, and the mean stays right.
         for (count, jobs) in first(&mut self.not_ended, more_ended) {
             if by_threads {
                 record(&mut self.latency, at.since(jobs.intended), count);
@@ -148,6 +152,7 @@ impl JobWatch {
 /// Adds jobs to the line; those that were pushed together are one group.
 fn append(line: &mut VecDeque<PushedJobs>, jobs: PushedJobs) {
     match line.back_mut() {
+        // Jobs of one push are one entry, so that a backlog of a million is a short list.
         Some(last) if (last.intended, last.sent) == (jobs.intended, jobs.sent) => {
             last.count += jobs.count;
         }

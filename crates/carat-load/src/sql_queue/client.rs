@@ -20,6 +20,7 @@ impl SqlClient {
             // Not created: a new file would have no tables.
             let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
                 .map_err(|error| format!("cannot open {file}: {error}"))?;
+            // A worker may hold the lock for a moment; without a timeout that would be an error.
             connection.busy_timeout(timeout).map_err(|error| error.to_string())?;
             return Ok(Self::Sqlite(connection));
         }
@@ -54,8 +55,10 @@ impl SqlClient {
         match self {
             Self::Postgres(psql) => statements.iter().try_for_each(|one| psql.rows(one).map(drop)),
             Self::Sqlite(connection) => {
+                // `IMMEDIATE` locks at once: raising a read lock later can fail as busy.
                 let text = format!("BEGIN IMMEDIATE; {}; COMMIT", statements.join("; "));
                 connection.execute_batch(&text).map_err(|error| {
+                    // A failed COMMIT may leave the transaction open; an error here means that it is gone.
                     let _ = connection.execute_batch("ROLLBACK");
                     error.to_string()
                 })

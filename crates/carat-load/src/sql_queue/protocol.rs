@@ -86,6 +86,7 @@ impl<'a> SqlQueueRun<'a> {
         let mut client = SqlClient::open(url, Duration::from_secs_f64(load.options.timeout_s))?;
         let gem = find_tables(&mut client, load.gem)?;
         let (begun, real_offset) = (MonotonicTime::now(), offset());
+        // Ids of this load must differ from those of earlier ones, whose jobs may still be there.
         let token =
             format!("{:016x}{:04x}", begun.0 as i64 + real_offset, std::process::id() & 0xffff);
         let names = (load.class.as_str(), load.queue.as_str());
@@ -128,6 +129,7 @@ impl<'a> SqlQueueRun<'a> {
                 let JobCounts { ended, .. } =
                     self.tables.count(&mut self.client, counts.inserted)?;
                 meter.cost.messages += 1;
+                // Without jobs under way there is nothing that could stall.
                 if ended > counts.ended || counts.inserted == counts.ended {
                     progress = MonotonicTime::now();
                 }
@@ -178,6 +180,7 @@ impl<'a> SqlQueueRun<'a> {
                 && let Some(intended) = self.budget.next(now)
             {
                 let number = counts.inserted + jobs.len() as u64 + 1;
+                // The due time, not that of the insert, is what latency counts from.
                 let created_us = (intended.0 as i64 + self.real_offset) / 1_000;
                 let arguments = self.arguments.arguments(number);
                 jobs.push(NewJob { number, arguments, created_us });
@@ -189,6 +192,7 @@ impl<'a> SqlQueueRun<'a> {
                 return Ok(());
             }
             counts.first.get_or_insert(now);
+            // One statement for many jobs: a round trip each would limit the rate.
             self.client.execute(&self.tables.insert(&jobs))?;
             counts.inserted += jobs.len() as u64;
             counts.last_send = Some(MonotonicTime::now());

@@ -39,6 +39,7 @@ impl Psql {
         let [_, password] = credentials(url);
         command.envs(password.map(|password| ("PGPASSWORD", password)));
         let without = without_password(url);
+        // `-X`: no psqlrc, whose settings would change the output. `-w`: never ask for a password.
         command.args(["-X", "-q", "-A", "-t", "-w", "-F", &COLUMN.to_string(), "-d", &without]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |error: std::io::Error| {
@@ -47,6 +48,7 @@ impl Psql {
         let mut child = command.spawn().map_err(failed)?;
         let gone = || "psql has no pipes".to_owned();
         let input = child.stdin.take().ok_or_else(gone)?;
+        // One statement may wait. The thread blocks in its place if psql does not read.
         let (statements, written) = mpsc::sync_channel(1);
         thread::spawn(move || write_statements(input, &written));
         let (send, lines) = mpsc::sync_channel(LINES_AT_ONCE);
@@ -67,6 +69,7 @@ impl Psql {
     /// # Errors
     /// What PostgreSQL or psql says.
     pub(super) fn rows(&mut self, statement: &str) -> Result<Vec<Vec<String>>, String> {
+        // `:ERROR` says whether the last statement failed (psql(1)); the line marks its end.
         let text = format!("{statement};\n\\echo {END} :ERROR\n");
         match self.statements.try_send(text) {
             Ok(()) => {}
@@ -76,6 +79,7 @@ impl Psql {
         let deadline = Instant::now() + self.timeout;
         let (mut rows, mut problem) = (Vec::new(), None);
         loop {
+            // Rows and errors come from two threads, so only a deadline ends a silent server.
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => match (line.strip_prefix(END), line.strip_prefix("psql: ")) {
                     (Some(error), _) if error.trim() == "false" => return Ok(rows),
@@ -88,6 +92,7 @@ impl Psql {
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(LATE.to_owned());
                 }
+                // Both readers have ended, and with them psql.
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(problem.unwrap_or_else(|| "psql ended".to_owned()));
                 }
@@ -107,6 +112,7 @@ impl Psql {
 
 impl Drop for Psql {
     fn drop(&mut self) {
+        // A statement may still run; without the kill the drop would wait for it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -124,6 +130,7 @@ fn write_statements(mut input: ChildStdin, statements: &Receiver<String>) {
 fn read_lines(pipe: impl Read, mut take: impl FnMut(&str) -> bool) {
     let mut reader = BufReader::new(pipe);
     let mut line = Vec::new();
+    // A longer line comes in pieces, so that none fills memory.
     while let Ok(1..) = reader.by_ref().take(LINE_MAX).read_until(b'\n', &mut line) {
         if !take(String::from_utf8_lossy(&line).trim_end_matches('\n')) {
             return;
@@ -136,6 +143,7 @@ fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
     match rest[..end].rsplit_once('@') {
+        // The last `@`: a password may contain one.
         Some((secret, host)) => {
             let user = secret.split(':').next().unwrap_or_default();
             format!("{scheme}://{user}@{host}{}", &rest[end..])

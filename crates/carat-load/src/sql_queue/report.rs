@@ -70,6 +70,7 @@ fn findings(
         && last > first
     {
         let span = last.since(first) as f64 / 1e9;
+        // n inserts have n − 1 gaps.
         findings.rate(per_second, counts.inserted.saturating_sub(1) as f64 / span);
     }
     let (cost, median) = (&counts.cost, counts.latency.quantile(0.5));

@@ -49,6 +49,7 @@ pub(super) fn find_tables(
                 literal(table)
             )
         } else {
+            // `to_regclass` follows the search path and returns NULL where nothing is found.
             format!("SELECT count(to_regclass({}))", literal(table))
         };
         Ok(client.rows(&statement)?.concat() == ["1"])
@@ -77,6 +78,7 @@ impl QueueTables {
     pub(super) fn new(gem: QueueGem, sqlite: bool, names: (&str, &str), token: &str) -> Self {
         let (class, queue) = (names.0.to_owned(), names.1.to_owned());
         let prefix =
+            // The form of a UUID of version 4 (RFC 9562, 5.4), which the columns require.
             format!("{}-{}-4{}-8{}", &token[..8], &token[8..12], &token[12..15], &token[15..18]);
         Self { gem, sqlite, class, queue, prefix }
     }
@@ -88,6 +90,7 @@ impl QueueTables {
     /// The condition for the load's own jobs.
     fn own(&self) -> String {
         let (first, last) = (self.id(0), self.id(0xffff_ffff_ffff));
+        // Ids ascend with the numbers, so a range of the index finds all jobs of the load.
         format!("active_job_id BETWEEN '{first}' AND '{last}'")
     }
 
@@ -143,6 +146,7 @@ impl QueueTables {
             rows.collect::<Vec<_>>().join(", ")
         );
         let ready = "INSERT INTO solid_queue_ready_executions (job_id, queue_name, priority, created_at) SELECT id, queue_name, priority, created_at";
+        // SQLite has no CTE around an INSERT, so the rows are found again by their ids.
         if self.sqlite {
             let ids = jobs.first().zip(jobs.last());
             let (first, last) = ids.map_or((0, 0), |(first, last)| (first.number, last.number));
@@ -155,6 +159,7 @@ impl QueueTables {
             ];
         }
         vec![format!(
+            // In one statement: a worker must not see a job without its ready execution.
             "WITH jobs AS ({insert} RETURNING id, queue_name, priority, created_at) {ready} FROM jobs ORDER BY id"
         )]
     }
@@ -191,6 +196,7 @@ impl QueueTables {
             ),
         };
         let values = client.rows(&statement)?.concat();
+        // Everything must be a number; a missing one would count jobs as deleted.
         let numbers: Option<Vec<u64>> = values.iter().map(|value| value.parse().ok()).collect();
         let Some(&[there, finished, failed]) = numbers.as_deref() else {
             return Err("the database does not count its jobs".to_owned());
@@ -242,6 +248,7 @@ impl QueueTables {
         let own = self.own();
         let statement = match (self.gem, self.sqlite) {
             (QueueGem::SolidQueue, true) => format!(
+                // Line breaks would end the row in psql's output, and SQLite's are made alike.
                 "SELECT json_extract(error, '$.exception_class') AS c, min(replace(substr(json_extract(error, '$.message'), 1, 200), char(10), ' ')), count(*) FROM solid_queue_failed_executions WHERE job_id IN (SELECT id FROM solid_queue_jobs WHERE {own}) GROUP BY c ORDER BY 3 DESC LIMIT 100"
             ),
             (QueueGem::SolidQueue, false) => format!(
@@ -267,6 +274,7 @@ fn active_job_argument(value: &Value) -> Value {
     match value {
         Value::Array(parts) => parts.iter().map(active_job_argument).collect(),
         Value::Object(fields) => {
+            // Active Job refuses an object that does not say which of its keys were symbols.
             let own = fields.iter().map(|(name, part)| (name.clone(), active_job_argument(part)));
             own.chain([("_aj_symbol_keys".to_owned(), json!([]))]).collect()
         }

@@ -9,6 +9,7 @@ pub(super) fn read_access(line: &str) -> Result<Option<FoundRequest>, String> {
     if line.starts_with('{') {
         return read_row(line);
     }
+    // The first `] "` ends the time; a quoted request may contain brackets.
     let (before, quoted) = line.split_once("] \"").ok_or("it has no `[time] \"request\"`")?;
     let time = before.rsplit_once('[').ok_or("it has no `[time]`")?.1;
     let end = closing_quote(quoted).ok_or("the request has no closing quote")?;
@@ -30,6 +31,7 @@ fn closing_quote(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {
         let closes = byte == b'"' && !escaped;
+        // A backslash that is itself escaped does not escape the quote.
         escaped = byte == b'\\' && !escaped;
         closes
     })
@@ -44,6 +46,7 @@ fn unescaped(text: &str) -> String {
         let value = hex.and_then(|hex| std::str::from_utf8(hex).ok());
         let value = value.filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let value = value.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        // Only a backslash begins an escape, whatever follows the byte.
         let (found, used) = match (*byte, value, after.first().copied()) {
             (b'\\', Some(value), _) => (value, 4),
             (b'\\', None, Some(quoted @ (b'"' | b'\\'))) => (quoted, 2),
@@ -52,6 +55,7 @@ fn unescaped(text: &str) -> String {
         bytes.push(found);
         rest = &rest[used..];
     }
+    // Logs of attacks contain bytes that are no text; the request is sent as far as it can be.
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

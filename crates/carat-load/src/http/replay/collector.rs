@@ -130,6 +130,7 @@ impl TrafficCollector {
     pub(super) fn check_readable(&self) -> Result<(), String> {
         let unreadable = self.left_out.unreadable;
         match &self.first_problem {
+            // More than half: then the format is another one, not a log with some broken lines.
             Some(first) if unreadable > self.readable => Err(format!(
                 "{unreadable} of {} requests cannot be read; the first: {first}",
                 unreadable + self.readable
@@ -153,6 +154,7 @@ impl TrafficCollector {
             self.leave_out_method(&format!("{} with a body", found.method));
             return Ok(());
         }
+        // 101 switched protocols: what followed was no HTTP.
         if found.status == Some(101) {
             self.left_out.websockets += 1;
             return Ok(());
@@ -161,6 +163,7 @@ impl TrafficCollector {
             self.left_out.elsewhere += 1;
             return Ok(());
         };
+        // An error rather than a silent cut: the mix of routes would be another one.
         if self.order.len() == REQUESTS_MAX {
             return Err(format!("there are more than {REQUESTS_MAX} requests: replay fewer"));
         }
@@ -169,12 +172,14 @@ impl TrafficCollector {
             path,
             headers: found.headers,
             body: found.body,
+            // A recorded refusal is a correct answer again; a recorded 500 is not.
             refused: found.status.filter(|status| (400..500).contains(status)),
             route: found.route,
         };
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(request).or_insert(next);
         if number == next {
+            // A request that is in the file again keeps the number of the first.
             self.weights.push(0);
         }
         let weight = &mut self.weights[number as usize];
@@ -199,9 +204,11 @@ impl TrafficCollector {
                 left_out.unwrap_or_default()
             ));
         }
+        // A hash map has no order; the numbers are those of the first occurrence.
         let mut numbered: Vec<_> = self.numbers.into_iter().collect();
         numbered.sort_unstable_by_key(|(_, number)| *number);
         let untimed = self.order.len() - self.times.len();
+        // With some times missing the others would be at the wrong places.
         let times = if untimed == 0 { self.times } else { Vec::new() };
         let requests = numbered.into_iter().map(|(request, _)| request).collect();
         Ok(RecordedTraffic {
@@ -218,12 +225,14 @@ impl TrafficCollector {
 
     /// The path of a target on the server that the file is about; `None` on another one.
     fn path(&mut self, target: &str) -> Result<Option<String>, String> {
+        // A fragment is never sent to a server (RFC 9110, 4.2.4 and 7.1).
         let target = target.split('#').next().unwrap_or_default();
         let path = match url_parts(target) {
             Some((server, path)) => {
                 if !self.is_own(server) {
                     return Ok(None);
                 }
+                // `http://host?x` has no path: the request line needs one (RFC 9112, 3.2.1).
                 if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
             }
             None => target.to_owned(),
@@ -242,6 +251,7 @@ impl TrafficCollector {
     fn is_own(&mut self, server: String) -> bool {
         match self.own {
             OwnServer::Unnamed => false,
+            // The first URL decides, so that a HAR's requests to other hosts are left out.
             OwnServer::First => *self.server.get_or_insert_with(|| server.clone()) == server,
         }
     }
@@ -262,6 +272,7 @@ fn url_parts(target: &str) -> Option<(String, &str)> {
         _ => return None,
     };
     let (server, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    // Credentials in a URL are no part of the server's name.
     let server = server.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
     let server = server.strip_suffix(usual).map(str::to_owned).unwrap_or(server);
     (!server.is_empty()).then_some((server, path))
@@ -284,6 +295,7 @@ pub(super) fn request_line(request: &str) -> Result<(String, String), String> {
     let mut words = request.split(' ');
     let method = words.next().unwrap_or_default();
     let target = words.next().filter(|_| is_method(method)).ok_or("the request has no method")?;
+    // A space in the path makes four words: no server accepted that request.
     if words.next().is_some_and(|version| !version.starts_with("HTTP/")) || words.next().is_some() {
         return Err("the request is not `METHOD PATH VERSION`".to_owned());
     }

@@ -44,6 +44,7 @@ pub fn read_traffic(
     format: Option<ReplayFormat>,
     rules: ReplayRules,
 ) -> Result<RecordedTraffic, String> {
+    // Windows editors write a byte order mark, which is no part of the first line.
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     check_text(content)?;
     let format = match format {
@@ -51,6 +52,7 @@ pub fn read_traffic(
         None => found_format(content)?,
     };
     let own = match format {
+        // Only these formats name servers of their own; a log's server is where it was written.
         ReplayFormat::Urls | ReplayFormat::Har => OwnServer::First,
         _ => OwnServer::Unnamed,
     };
@@ -86,6 +88,7 @@ fn check_text(content: &[u8]) -> Result<(), String> {
 }
 
 fn found_format(content: &[u8]) -> Result<ReplayFormat, String> {
+    // HAR and OpenAPI in JSON are one object, but so is each line of a JSON log.
     if content.trim_ascii_start().starts_with(b"{") {
         return format_of_json(content);
     }
@@ -93,6 +96,7 @@ fn found_format(content: &[u8]) -> Result<ReplayFormat, String> {
     let mut first = None;
     for (number, line) in lines(content).take(LINES_TRIED) {
         let Ok(line) = line else { continue };
+        // YAML shows itself by its first key; comments and `---` may precede it.
         match line.split_once(':').map_or("", |(key, _)| key.trim_matches(['"', '\''])) {
             "openapi" => return Ok(ReplayFormat::OpenApi),
             "swagger" => return Err(OLD_OPENAPI.to_owned()),
@@ -123,6 +127,7 @@ impl FormatCounts {
 
     /// The format that reads most lines; `None` if none reads any.
     fn most(&self) -> Option<ReplayFormat> {
+        // No line was readable: guessing the first format would blame the wrong line.
         let most = self.0.iter().copied().max().filter(|most| *most > 0)?;
         let place = self.0.iter().position(|count| *count == most)?;
         Some(LINE_FORMATS[place].0)
@@ -142,6 +147,7 @@ struct JsonKeys {
 fn format_of_json(content: &[u8]) -> Result<ReplayFormat, String> {
     let mut all = content.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let first = all.next().unwrap_or_default();
+    // More lines of objects make a log, whatever keys the first one has.
     let has_more = all.next().is_some();
     let is_row = serde_json::from_slice::<IgnoredAny>(first).is_ok();
     let keys: JsonKeys = match serde_json::from_slice(content) {

@@ -123,6 +123,7 @@ fn read_entry(entry: HarEntry, all: &mut TrafficCollector) -> Result<(), String>
             return Ok(());
         }
     }
+    // No server got this request, so replaying it would add load that there was not.
     if from_cache.is_some_and(|cache| cache.is_string()) {
         all.left_out.cached += 1;
         return Ok(());
@@ -148,6 +149,7 @@ fn read_entry(entry: HarEntry, all: &mut TrafficCollector) -> Result<(), String>
         unanswered: status == Some(0.0),
         headers,
         body,
+        // 0 and negative numbers stand for "no response" and must not become a status.
         status: status.filter(|status| (100.0..600.0).contains(status)).map(|status| status as u16),
         at: started_date_time.as_deref().and_then(iso_time),
         ..FoundRequest::default()
@@ -167,6 +169,7 @@ pub fn secrets<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
         return Vec::new();
     }
     let cookies = value.split("; ").filter_map(|cookie| Some(cookie.split_once('=')?.1));
+    // Anything short occurs in ordinary text, and masking it would destroy the message.
     let last = value.rsplit(' ').next();
     let all = std::iter::once(value).chain(cookies).chain(last);
     all.filter(|secret| secret.len() >= SECRET_MIN).collect()
@@ -179,6 +182,7 @@ fn is_credential(lower_case: &str) -> bool {
 /// The headers that are sent again.
 fn headers(request: &HarRequest, rules: ReplayRules) -> Vec<(String, String)> {
     let pairs = request.headers.iter().filter(|pair| is_replayed(&pair.name, rules));
+    // A control character could end the header and begin another one (request splitting).
     let pairs = pairs.filter(|pair| !pair.value.chars().any(char::is_control));
     let mut headers: Vec<(String, String)> =
         pairs.map(|pair| (pair.name.clone(), pair.value.clone())).collect();
@@ -197,6 +201,7 @@ pub(super) fn is_replayed(name: &str, rules: ReplayRules) -> bool {
     let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
     let name = name.to_ascii_lowercase();
     let is_allowed = rules.all_methods || !OTHER_METHOD.contains(&name.as_str());
+    // A condition would be answered by 304 without the work that is to be measured.
     let kept = is_allowed && !NOT_REPLAYED.contains(&name.as_str()) && !name.starts_with("if-");
     !name.is_empty() && valid && kept && (rules.private_headers || !is_credential(&name))
 }
@@ -209,6 +214,7 @@ fn body(recorded: Option<HarBody>, headers: &mut Vec<(String, String)>) -> Optio
     let body = match text {
         Some(text) => text,
         None if is_form => form(&params),
+        // The text was not recorded, and an empty body would be another request.
         None => return None,
     };
     let has_type = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));

@@ -19,6 +19,7 @@ pub(super) fn lines(content: &[u8]) -> impl Iterator<Item = (usize, Result<&str,
             return None;
         }
         let text = match std::str::from_utf8(line) {
+            // Before it is decoded: a line without end could be the whole file.
             _ if line.len() > LINE_MAX => Err("it has more than 64 KiB".to_owned()),
             Ok(text) => Ok(text),
             Err(_) => Err(format!("it is not UTF-8: `{}`", shown(&String::from_utf8_lossy(line)))),

@@ -27,6 +27,7 @@ pub(super) fn read_lograge(line: &str) -> Result<Option<FoundRequest>, String> {
         Some(start) if line.ends_with('}') && !is_pairs => {
             read_object(&line[start..], &line[..start])
         }
+        // A cut line, as logs have at their rotation; it counts as unreadable, not as no request.
         _ if line.starts_with('{') => Err("the JSON is incomplete".to_owned()),
         _ => read_pairs(line),
     }
@@ -34,6 +35,7 @@ pub(super) fn read_lograge(line: &str) -> Result<Option<FoundRequest>, String> {
 
 fn read_object(text: &str, prefix: &str) -> Result<Option<FoundRequest>, String> {
     let row: LogrageRow = serde_json::from_str(text).map_err(|error| json_error(&error))?;
+    // Some formatters write the status as a text.
     let status = row.status.as_ref().and_then(|status| match status {
         Value::String(text) => text.parse().ok(),
         other => other.as_u64(),
@@ -68,6 +70,7 @@ fn request(
             let method = method.to_ascii_uppercase();
             Ok(Some(FoundRequest { method, target, status, at, ..FoundRequest::default() }))
         }
+        // Other lines of the log: nothing to read, and no error.
         (None, None) => Ok(None),
         (Some(_), None) => Err("it has a `method` but no `path`".to_owned()),
         (None, Some(_)) => Err("it has a `path` but no `method`".to_owned()),

@@ -27,6 +27,7 @@ pub(super) fn read_row(line: &str) -> Result<Option<FoundRequest>, String> {
     let row: NginxRow = serde_json::from_str(line).map_err(|error| json_error(&error))?;
     let at = row.at();
     let (method, target) = match (row.request, row.request_method, row.request_uri) {
+        // nginx's own variables before `request`, which Caddy also uses but as an object.
         (_, Some(method), Some(target)) => (method, target),
         (Some(Value::String(request)), ..) => request_line(&request)?,
         (Some(Value::Object(request)), ..) => {

@@ -51,6 +51,7 @@ pub(super) fn read_openapi(content: &[u8], all: &mut TrafficCollector) -> Result
             let route = format!("{name} {base}{path}");
             let request = document.request((item, operation), &base, path);
             if document.parameters_left.get() == 0 {
+                // Before the result: the parameters that ran out may be those that are missing.
                 return Err(format!(
                     "its routes have more than {PARAMETERS_MAX} parameters: keep fewer paths"
                 ));
@@ -78,6 +79,7 @@ impl<'a> OpenApiDocument<'a> {
     /// What a reference inside the document refers to; any other value is itself.
     fn resolved(&self, value: &'a Value) -> &'a Value {
         let mut found = value;
+        // References can form a circle.
         for _ in 0..HOPS_MAX {
             let place = found.get("$ref").and_then(Value::as_str);
             match place.and_then(|place| self.value.pointer(place.strip_prefix('#')?)) {
@@ -97,6 +99,7 @@ impl<'a> OpenApiDocument<'a> {
         for (name, variable) in variables.into_iter().flatten() {
             let value = variable.get("default").and_then(scalar).unwrap_or_default();
             // Values can name each other, so that each makes the address ten times as long.
+            // Before the replacement, because the product of many is what exhausts memory.
             if url.len().saturating_mul(value.len().max(1)) <= ADDRESS_MAX {
                 url = url.replace(&format!("{{{name}}}"), &value);
             }
@@ -127,6 +130,7 @@ impl<'a> OpenApiDocument<'a> {
         for parameter in self.parameters(item, operation) {
             let (name, place) = (text_at(parameter, "name"), text_at(parameter, "in"));
             let required = parameter.get("required").and_then(Value::as_bool).unwrap_or(false);
+            // Optional parameters are left out: few documents have a valid example of each.
             if place != "path" && !required {
                 continue;
             }
@@ -138,6 +142,7 @@ impl<'a> OpenApiDocument<'a> {
             let values = self.example(parameter);
             let values = values.ok_or_else(|| format!("has no example of `{name}`"))?;
             match place {
+                // Escaped, so that a value cannot add parts to the path.
                 "path" => path = path.replace(&format!("{{{name}}}"), &list(&values, ",")),
                 "query" => {
                     let pairs = query_pairs(parameter, name, &values);
@@ -149,10 +154,12 @@ impl<'a> OpenApiDocument<'a> {
                 }
                 _ => {}
             }
+            // Checked at each parameter: a list of long examples would be joined first otherwise.
             if path.len() + query_bytes > TARGET_MAX {
                 return Err(too_long);
             }
         }
+        // A placeholder without a parameter would be sent as it is and answered with 404.
         if let Some((_, rest)) = path.split_once('{') {
             let name = rest.split('}').next().unwrap_or_default();
             return Err(format!("has no parameter `{name}`"));
@@ -175,6 +182,7 @@ impl<'a> OpenApiDocument<'a> {
                     return all;
                 }
                 let parameter = self.resolved(parameter);
+                // The operation's own parameter replaces that of its path (OpenAPI 3.1, 4.8.9).
                 let key = ["name", "in"].map(|key| parameter.get(key).map(Value::to_string));
                 match places.get(&key) {
                     Some(place) => all[*place] = parameter,
@@ -200,6 +208,7 @@ impl<'a> OpenApiDocument<'a> {
     /// A value that a schema allows: an example, its only value, its default, or the first of those it lists. Schemas
     /// within it count too, so many deep and `left` in all: a schema can contain itself many times.
     fn value_of(&self, schema: &'a Value, depth: usize, left: &mut usize) -> Option<Vec<String>> {
+        // Both limits: deep nesting exhausts the stack, wide nesting the time.
         let depth = depth.checked_sub(1)?;
         *left = left.checked_sub(1)?;
         let schema = self.resolved(schema);
@@ -228,6 +237,7 @@ fn query_pairs(parameter: &Value, name: &str, values: &[String]) -> Vec<String> 
         "pipeDelimited" => "%7C",
         _ => ",",
     };
+    // `form` explodes by default, the other styles do not (OpenAPI 3.1, 4.8.12).
     if explode.unwrap_or(style == "form") {
         values.iter().map(|value| format!("{name}={}", component(value))).collect()
     } else {

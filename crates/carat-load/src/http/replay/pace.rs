@@ -24,6 +24,7 @@ pub fn paced(traffic: &RecordedTraffic, factor: f64) -> Result<(Vec<u32>, Record
     timed.sort_by_key(|(time, _)| *time);
     let first = timed.first().map_or(0, |(time, _)| *time);
     let mut offsets: Vec<u64> = timed.iter().map(|(time, _)| time.abs_diff(first)).collect();
+    // Only if all are whole seconds: one fraction shows that the log has them.
     if timed.iter().all(|(time, _)| time.unsigned_abs() % SECOND == 0) {
         spread(&mut offsets);
     }
@@ -31,8 +32,10 @@ pub fn paced(traffic: &RecordedTraffic, factor: f64) -> Result<(Vec<u32>, Record
         *offset = (*offset as f64 / factor) as u64;
     }
     let last = offsets.last().copied().unwrap_or(0);
+    // A single request has no gap of its own, so it repeats every second.
     let gap = match count {
         1 => (SECOND as f64 / factor) as u64,
+        // The mean gap: the first request of the next round must not follow at once.
         _ => last / (count as u64 - 1),
     };
     let period = last.saturating_add(gap.max(GAP_MIN));

@@ -11,11 +11,13 @@ pub(super) fn read_started(line: &str) -> Result<Option<FoundRequest>, String> {
     if !is_method(method) || rest.contains("\"[WebSocket]") {
         return Ok(None);
     }
+    // From the right: a path may contain the same words, the address cannot.
     let (target, after) = rest.rsplit_once("\" for ").ok_or("no `\" for` follows the path")?;
     let written = after.split_once(" at ").and_then(|(_, time)| iso_time(time));
     Ok(Some(FoundRequest {
         method: method.to_owned(),
         target: target.to_owned(),
+        // The prefix has microseconds, the line itself whole seconds.
         at: prefix_time(prefix).or(written),
         ..FoundRequest::default()
     }))

@@ -40,13 +40,16 @@ pub fn group(traffic: &RecordedTraffic) -> RouteGroups {
         *sums.entry(route.as_str()).or_default() += share;
     }
     let mut ordered: Vec<(&str, u64)> = sums.into_iter().collect();
+    // By name among equals: the order of a hash map differs in every run.
     ordered.sort_unstable_by_key(|(route, share)| (Reverse(*share), *route));
     if ordered.len() > ROUTES_MAX {
+        // One row less than the limit, because the others need a row too.
         let others: u64 = ordered.drain(ROUTES_MAX - 1..).map(|(_, share)| share).sum();
         ordered.push(("other routes", others));
     }
     let numbers: HashMap<&str, u16> = ordered.iter().map(|(route, _)| *route).zip(0..).collect();
     let last = ordered.len().saturating_sub(1) as u16;
+    // What has no row of its own is in the last one.
     let of = own.iter().map(|route| numbers.get(route.as_str()).copied().unwrap_or(last)).collect();
     RouteGroups {
         names: ordered.iter().map(|(route, _)| shown(route)).collect(),
@@ -59,6 +62,7 @@ pub fn group(traffic: &RecordedTraffic) -> RouteGroups {
 fn pattern(path: &str) -> String {
     let path = path.split('?').next().unwrap_or_default();
     let parts = path.split('/').map(|part| {
+        // `/assets/app-0123….js` and `/assets/app-4567….js` are one route with their extension.
         let (stem, extension) = part.split_at(part.find('.').unwrap_or(part.len()));
         placeholder(stem).map_or_else(|| part.to_owned(), |stem| format!("{stem}{extension}"))
     });
@@ -67,6 +71,7 @@ fn pattern(path: &str) -> String {
 
 /// What stands for a part that is an id, or that ends with a digest.
 fn placeholder(stem: &str) -> Option<String> {
+    // Not of a UUID: its last part would pass for a digest, and the rest for a name.
     if let Some((name, digest)) = stem.rsplit_once('-')
         && is_digest(digest)
         && !is_uuid(stem)
@@ -82,6 +87,7 @@ fn placeholder(stem: &str) -> Option<String> {
 
 fn is_digest(text: &str) -> bool {
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // A word such as `deadbeef` has letters only; a digest nearly never.
     hex && text.len() >= DIGEST && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 

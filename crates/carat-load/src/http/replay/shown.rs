@@ -15,6 +15,7 @@ pub(super) fn json_error(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let whole = error.to_string();
     let message = whole.strip_suffix(&place).unwrap_or(&whole);
+    // serde quotes the text that it did not expect, which may be a password.
     match (message.find("string \""), message.rfind("\", expected")) {
         (Some(start), Some(end)) if start < end => {
             format!(

@@ -8,6 +8,7 @@ const MONTHS: [&str; 12] =
 /// The time at the beginning of a text such as `2026-11-22T10:00:00.25Z` or `2026-11-22 10:00:00 +0100` (ISO 8601).
 /// Without an offset it counts as UTC.
 pub(super) fn iso_time(text: &str) -> Option<i64> {
+    // `get`, because a slice that begins inside a character panics.
     let date = text.get(..10)?;
     let mut parts = date.split('-');
     let (year, month, day) = (digits(parts.next()?, 4)?, parts.next()?, parts.next()?);
@@ -46,6 +47,7 @@ fn fraction(text: &str) -> (u32, &str) {
     let Some(rest) = text.strip_prefix(['.', ',']) else { return (0, text) };
     let length = rest.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, rest) = rest.split_at(length);
+    // Missing digits count as zero, and those beyond nanoseconds are dropped.
     let padded = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
     (padded.fold(0, |nanos, digit| 10 * nanos + u32::from(digit - b'0')), rest)
 }
@@ -66,6 +68,7 @@ fn offset(text: &str) -> Option<UtcOffset> {
 
 /// A number of exactly so many digits.
 fn digits(text: &str, count: usize) -> Option<i32> {
+    // Exactly so many: `parse` alone would accept a sign and any length.
     let all = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| all)
 }

@@ -4,6 +4,7 @@ use crate::http::replay::collector::{FoundRequest, is_method};
 
 pub(super) fn read_url(line: &str) -> Result<Option<FoundRequest>, String> {
     let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
+    // Four words are already one too many; a long line need not be split further.
     let words: Vec<&str> = words.take(4).collect();
     let (method, target, weight) = match words[..] {
         [] => return Ok(None),
@@ -13,6 +14,7 @@ pub(super) fn read_url(line: &str) -> Result<Option<FoundRequest>, String> {
         [method, target, weight] if is_method(method) => (method, target, Some(weight)),
         _ => return Err("write `[METHOD] PATH [WEIGHT]`".to_owned()),
     };
+    // Before the weight: a misspelt method would otherwise be taken for a path.
     if !target.starts_with('/') && !target.contains("://") {
         return Err("the path must begin with `/` or be a URL".to_owned());
     }

@@ -76,11 +76,13 @@ impl CookieJar {
         let mut parts = header.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let Some((name, value)) = parts.next().and_then(split_pair) else { return Ok(()) };
         let attributes = CookieAttributes::read(parts, now);
+        // A browser refuses it silently; here a later error can say why a login failed.
         if let Err(why) = attributes.check(url) {
             let shown = String::from_utf8_lossy(&name[..name.len().min(40)]);
             self.refused.get_or_insert_with(|| format!("the cookie `{shown}` was refused: {why}"));
             return Ok(());
         }
+        // Stored before the limit is checked: replacing a cookie adds none.
         self.put(attributes.cookie(name, value, url), now);
         let bytes: usize = self.cookies.iter().map(|own| own.name.len() + own.value.len()).sum();
         let fits = self.cookies.len() <= COOKIES_MAX && bytes <= BYTES_MAX;
@@ -88,13 +90,16 @@ impl CookieJar {
     }
 
     fn put(&mut self, cookie: StoredCookie, now: i64) {
+        // Expired ones go first, so that they do not count against the limit.
         self.cookies.retain(|own| !own.is_gone(now));
         let known = self.cookies.iter().position(|own| own.is_same(&cookie));
         match known {
+            // A date in the past is how a server deletes a cookie (RFC 6265, 4.1.2).
             Some(at) if cookie.is_gone(now) => drop(self.cookies.remove(at)),
             Some(at) => self.cookies[at] = cookie,
             None if cookie.is_gone(now) => {}
             None => {
+                // Longer paths first, equal ones by their creation (RFC 6265, 5.4).
                 let at = self.cookies.partition_point(|own| own.path.len() >= cookie.path.len());
                 self.cookies.insert(at, cookie);
             }
@@ -150,6 +155,7 @@ impl<'a> CookieAttributes<'a> {
         let (mut read, mut by_age) = (Self::default(), None);
         for part in parts {
             let (name, value) = split_pair(part).unwrap_or((part, &[]));
+            // One that is too long is ignored alone; the cookie still counts (RFC 6265bis, 5.6).
             if value.len() > ATTRIBUTE_MAX {
                 continue;
             }
@@ -158,9 +164,11 @@ impl<'a> CookieAttributes<'a> {
             } else if name.eq_ignore_ascii_case(b"expires") {
                 read.expires = unix_time(value).or(read.expires);
             } else if name.eq_ignore_ascii_case(b"domain") {
+                // A leading dot is ignored (RFC 6265, 5.2.3).
                 let domain = value.strip_prefix(b".").unwrap_or(value);
                 read.domain = Some(domain).filter(|domain| !domain.is_empty());
             } else if name.eq_ignore_ascii_case(b"path") {
+                // Any other path means that of the request (RFC 6265, 5.2.4).
                 read.path = Some(value).filter(|path| path.starts_with(b"/"));
             } else if name.eq_ignore_ascii_case(b"secure") {
                 read.secure = true;
@@ -193,6 +201,7 @@ impl<'a> CookieAttributes<'a> {
         StoredCookie {
             name: name.to_vec(),
             value: value.to_vec(),
+            // Without `Domain` only this host gets it (RFC 6265, 5.3), see `has_domain`.
             domain: self.domain.unwrap_or(without_port(url.host)).to_ascii_lowercase(),
             has_domain: self.domain.is_some(),
             path: self.path.unwrap_or_else(|| folder(url.path)).to_vec(),
@@ -204,11 +213,13 @@ impl<'a> CookieAttributes<'a> {
 
 /// A name that is not empty, and its value.
 fn split_pair(part: &[u8]) -> Option<(&[u8], &[u8])> {
+    // A pair without a name is ignored (RFC 6265, 5.2).
     let at = part.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
     Some((part[..at].trim_ascii(), part[at + 1..].trim_ascii()))
 }
 
 fn without_port(host: &[u8]) -> &[u8] {
+    // The colons of an IPv6 address are inside its brackets.
     let end = match host.iter().position(|byte| *byte == b']') {
         Some(bracket) => Some(bracket + 1),
         None => host.iter().position(|byte| *byte == b':'),
@@ -223,6 +234,7 @@ fn is_address(host: &[u8]) -> bool {
 
 /// Whether a host is a name below a domain (RFC 6265, 5.1.3).
 fn is_below(host: &[u8], domain: &[u8]) -> bool {
+    // The dot must be part of the host: `badexample.com` is not below `example.com`.
     let Some(at) = host.len().checked_sub(domain.len() + 1) else { return false };
     host[at] == b'.' && host[at + 1..].eq_ignore_ascii_case(domain)
 }
@@ -251,6 +263,7 @@ fn age(value: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
+    // All digits and still not a number: too many of them.
     Some(text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX }))
 }
 
@@ -258,6 +271,7 @@ fn age(value: &[u8]) -> Option<i64> {
 fn unix_time(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let (mut clock, mut day, mut month, mut year) = (None, None, None, None);
+    // A date may be separated by almost anything (RFC 6265, 5.1.1), but a time has colons.
     for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != ':') {
         if clock.is_none() && clock_time(word).is_some() {
             clock = clock_time(word);
@@ -270,6 +284,7 @@ fn unix_time(text: &[u8]) -> Option<i64> {
         }
     }
     let year = match year? {
+        // Two digits: 70 to 99 are of the last century (RFC 6265, 5.1.1).
         short @ 70..100 => short + 1900,
         short @ ..70 => short + 2000,
         whole => whole,

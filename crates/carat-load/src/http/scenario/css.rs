@@ -26,6 +26,7 @@ impl CssSelector {
             )
         };
         let trimmed = text.trim();
+        // `*` selects any tag, as no tag does.
         let (tag, mut rest) = name(trimmed.strip_prefix('*').unwrap_or(trimmed));
         let mut selector =
             Self { tag: (!tag.is_empty()).then(|| tag.to_owned()), conditions: Vec::new() };
@@ -40,6 +41,7 @@ impl CssSelector {
     }
 
     /// The attribute, or without one the text, of the first element that is selected and has it.
+    // A closing tag has no attributes, so it is never the element.
     pub fn find(&self, page: &[u8], attribute: Option<&str>) -> Option<String> {
         let mut selected = TagReader::new(page, 0).filter(|tag| !tag.closes && self.selects(tag));
         match attribute {

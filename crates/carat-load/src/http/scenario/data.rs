@@ -43,6 +43,7 @@ pub fn read_rows(text: &[u8]) -> Result<DataRows, String> {
     let header = reader.headers().map_err(|error| error.to_string())?;
     let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
     for (at, column) in columns.iter().enumerate() {
+        // `{user}` is the number of a user, and a dot belongs to `{env.NAME}`.
         if !is_placeholder_name(column) || column.contains('.') || column == "user" {
             return Err(format!(
                 "column `{column}` cannot be a placeholder: a name begins with a lower-case letter, has letters, digits, `_` and `-`, and is not `user`"

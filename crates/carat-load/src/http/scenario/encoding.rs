@@ -26,6 +26,7 @@ pub fn encode(value: &str, encoding: Encoding, out: &mut Vec<u8>) {
         }
         Encoding::Path => value.bytes().for_each(|byte| push_path_byte(byte, out)),
         Encoding::Form => value.bytes().for_each(|byte| match byte {
+            // The bytes that a form leaves as they are (URL Standard, 5.1); a space becomes `+`.
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'*' => out.push(byte),
             b' ' => out.push(b'+'),
             _ => push_escaped(byte, out),
@@ -50,6 +51,7 @@ fn push_escaped(byte: u8, out: &mut Vec<u8>) {
 fn push_json(c: char, out: &mut Vec<u8>) {
     match c {
         '"' | '\\' => out.extend([b'\\', c as u8]),
+        // Control characters must be escaped in JSON (RFC 8259, 7).
         c if c < ' ' => out.extend(format!("\\u{:04x}", c as u32).bytes()),
         c => out.extend(c.encode_utf8(&mut [0; 4]).bytes()),
     }

@@ -37,12 +37,14 @@ impl<'a> Iterator for TagReader<'a> {
         loop {
             let start = self.at + memchr(b'<', self.page.get(self.at..)?)?;
             let rest = &self.page[start + 1..];
+            // A comment may contain tags, and they are none.
             if rest.starts_with(b"!--") {
                 self.at = start + 4 + memmem::find(&rest[3..], b"-->")? + 3;
                 continue;
             }
             let closes = rest.first() == Some(&b'/');
             let inside = &rest[usize::from(closes)..];
+            // A `<` that no letter follows is text (HTML, 13.2.5.6).
             if !inside.first().is_some_and(u8::is_ascii_alphabetic) {
                 self.at = start + 1;
                 continue;
@@ -54,7 +56,9 @@ impl<'a> Iterator for TagReader<'a> {
             let (name, attributes) = inside.split_at(name_end.unwrap_or(length));
             let end = start + 1 + usize::from(closes) + length + 1;
             self.at = end;
+            // Inside a script `<` is code, so the reading goes on at its end tag.
             if !closes && RAW.iter().any(|raw| name.eq_ignore_ascii_case(raw)) {
+                // Without an end tag the rest of the page is inside.
                 self.at = end + closing(&self.page[end..], name).unwrap_or(self.page.len() - end);
             }
             return Some(HtmlTag { name, closes, attributes, start, end });
@@ -70,6 +74,7 @@ fn tag_length(inside: &[u8]) -> Option<usize> {
             (Some(open), byte) if open == *byte => quote = None,
             (Some(_), _) => {}
             (None, b'>') => return Some(at),
+            // Only a value may be quoted; an apostrophe elsewhere is part of a name.
             (None, b'"' | b'\'') if after_equals => quote = Some(*byte),
             (None, _) => {}
         }
@@ -112,6 +117,7 @@ fn next_attribute(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let value = value.trim_ascii_start();
     let (value, rest) = match value.first() {
         Some(quote @ (b'"' | b'\'')) => {
+            // A value without its closing quote ends with the tag.
             let end = memchr(*quote, &value[1..]).map_or(value.len(), |at| at + 1);
             (&value[1..end], value.get(end + 1..).unwrap_or_default())
         }
@@ -129,6 +135,7 @@ pub(super) fn text_of(page: &[u8], tag: &HtmlTag<'_>) -> String {
     for inner in TagReader::new(page, tag.end) {
         text.extend_from_slice(&page[from..inner.start]);
         from = inner.end;
+        // Elements of the same name may be nested, and the first end tag is then not ours.
         if inner.name.eq_ignore_ascii_case(tag.name) {
             depth += if inner.closes { -1 } else { 1 };
         }
@@ -142,6 +149,7 @@ pub(super) fn text_of(page: &[u8], tag: &HtmlTag<'_>) -> String {
 /// Text with its character references replaced; only the common ones are known.
 fn decoded(raw: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(raw);
+    // Most texts have no reference and are not copied.
     if memchr(b'&', raw).is_none() {
         return text;
     }
@@ -150,6 +158,7 @@ fn decoded(raw: &[u8]) -> Cow<'_, str> {
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
+        // The longest known reference has ten characters; anything else is a plain `&`.
         let end = rest.bytes().take(10).position(|byte| byte == b';');
         match end.and_then(|end| Some((end, character(&rest[1..end])?))) {
             Some((end, c)) => {

@@ -38,6 +38,7 @@ impl JsonPath {
         match found {
             Value::String(text) => Some(text.clone()),
             Value::Number(_) | Value::Bool(_) => Some(found.to_string()),
+            // There is no single way to write these into a request.
             Value::Null | Value::Array(_) | Value::Object(_) => None,
         }
     }

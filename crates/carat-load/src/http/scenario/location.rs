@@ -14,12 +14,15 @@ pub struct Origin {
 impl Origin {
     /// The path on this server that a `Location` header means in a response to `current`; `None` on another server.
     pub fn path_of(&self, location: &str, current: &str) -> Option<String> {
+        // A fragment is for the browser and is not sent.
         let location = location.split('#').next().unwrap_or_default().trim();
         let scheme = if self.tls { "https:" } else { "http:" };
+        // `//host/path` keeps the scheme (RFC 3986, 4.2), so it is treated like a whole URL.
         let path = if let Some(rest) =
             strip_scheme(location, scheme).unwrap_or(location).strip_prefix("//")
         {
             let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            // Another server is not under test, whatever it answers.
             if !self.is_host(host) {
                 return None;
             }
@@ -35,6 +38,7 @@ impl Origin {
     }
 
     fn is_host(&self, host: &str) -> bool {
+        // `host` and `host:80` are one server.
         let usual = if self.tls { ":443" } else { ":80" };
         let (own, other) = (self.host.as_str(), host);
         let own = own.strip_suffix(usual).unwrap_or(own);
@@ -59,9 +63,11 @@ fn has_scheme(location: &str) -> bool {
 /// A reference without a server, relative to the current path (RFC 3986, 5.2).
 fn relative(location: &str, current: &str) -> String {
     let base = current.split('?').next().unwrap_or("/");
+    // An empty reference is the current page with its query (RFC 3986, 5.2.2).
     if location.is_empty() {
         return current.to_owned();
     }
+    // A query alone replaces the query of the current path.
     if location.starts_with('?') {
         return format!("{base}{location}");
     }
@@ -75,11 +81,13 @@ fn relative(location: &str, current: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').skip(1) {
         match segment {
+            // `..` above the root stays at the root (RFC 3986, 5.2.4).
             ".." => drop(segments.pop()),
             "." => {}
             segment => segments.push(segment),
         }
     }
+    // `/a/..` is a folder, and keeps its last slash.
     if path.ends_with("/.") || path.ends_with("/..") {
         segments.push("");
     }

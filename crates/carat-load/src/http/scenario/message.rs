@@ -10,6 +10,7 @@ pub(super) fn beginning(body: &[u8]) -> String {
     if body.is_empty() {
         return "the body is empty".to_owned();
     }
+    // Four bytes for each character at most, so that a long body is not decoded for its beginning.
     let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
     format!("the body begins `{}`", shorten(&one_line(&text), SHOWN))
 }

@@ -28,6 +28,7 @@ impl UsedVariables {
 
     /// Remembers a value that is no variable's.
     pub fn hide(&self, value: &str) {
+        // Checked first: a HAR repeats the same cookie in every request.
         if !self.hidden.borrow().contains(value) {
             self.hidden.borrow_mut().insert(value.to_owned());
         }
@@ -58,6 +59,7 @@ impl SecretValues {
     /// A text from the server with the names of the variables instead of their values, and without other secrets.
     pub fn masked(&self, text: String) -> String {
         let whole = self.0.iter().fold(text, |text, (shown, form)| {
+            // Most texts have no secret, and `replace` would copy each of them for every form.
             let found = text.contains(form.as_str());
             if found { text.replace(form.as_str(), shown) } else { text }
         });
@@ -66,9 +68,11 @@ impl SecretValues {
 
     /// The text without a value that begins where the text was cut off.
     fn cut_masked(&self, text: &str) -> Option<String> {
+        // A cut text may end in the first part of a secret, which no whole form matches.
         let (kept, rest) = text.split_at(text.rfind('…')?);
         let kept = kept.trim_end_matches(char::REPLACEMENT_CHARACTER);
         let (shown, length) = self.0.iter().find_map(|(shown, form)| {
+            // The longest beginning first, so that nothing of it stays.
             let mut lengths = (BEGINNING..form.len()).rev();
             let length = lengths
                 .find(|end| form.get(..*end).is_some_and(|beginning| kept.ends_with(beginning)))?;
@@ -81,6 +85,7 @@ impl SecretValues {
 /// A value as it is, as the parts of a request and a page of HTML write it, and on one line; none if it is empty.
 fn written_forms(value: &str) -> BTreeSet<String> {
     let mut forms = BTreeSet::from([value.to_owned()]);
+    // A server may echo a value in any of the forms in which it was sent or shown.
     for encoding in [Encoding::Header, Encoding::Path, Encoding::Form, Encoding::Json] {
         let mut out = Vec::new();
         encode(value, encoding, &mut out);
@@ -89,6 +94,7 @@ fn written_forms(value: &str) -> BTreeSet<String> {
     let html = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#39;")];
     forms.insert(html.iter().fold(value.to_owned(), |text, (from, to)| text.replace(from, to)));
     forms.insert(value.split_whitespace().collect::<Vec<_>>().join(" "));
+    // An empty form would be found between any two characters.
     forms.remove("");
     forms
 }

@@ -104,6 +104,7 @@ impl ScenarioSet {
         if load.scenarios.is_empty() {
             return Ok(None);
         }
+        // Numbers of rows have 16 bits, and each step has two rows.
         if load.scenarios.iter().map(|scenario| scenario.steps.len()).sum::<usize>() > STEPS_MAX {
             return Err(format!("load.http.scenario: more than {STEPS_MAX} steps: use fewer"));
         }
@@ -111,6 +112,7 @@ impl ScenarioSet {
             Some(file) => DataRows::read(file)?,
             None => DataRows::default(),
         };
+        // Collected while templates are compiled: only what is used can be echoed.
         let variables = UsedVariables::default();
         let compiler = StepCompiler {
             host: &target.host,
@@ -120,6 +122,7 @@ impl ScenarioSet {
         let (mut scenarios, mut first, mut visits) = (Vec::new(), 0, 1);
         for scenario in &load.scenarios {
             let mut compiled = compiler.scenario(scenario, first)?;
+            // Visit 0 is shared by scenarios that begin anew each time: it remembers nothing.
             if scenario.steps.iter().any(|step| step.once) {
                 compiled.visit = visits;
                 visits += 1;
@@ -133,6 +136,7 @@ impl ScenarioSet {
         });
         let (bounds, secrets) = (bounds.collect(), variables.secrets());
         let origin = Origin { tls: target.tls_name.is_some(), host: target.host.clone() };
+        // Browsers treat loopback as secure, so `Secure` cookies of a local server are sent.
         let secure = origin.tls || is_this_machine(&target.address);
         let users = u64::from(load.connections);
         Ok(Some(Self { scenarios, bounds, data, origin, secure, users, visits, secrets }))
@@ -181,6 +185,7 @@ impl StepCompiler<'_> {
         taken: &mut Vec<String>,
     ) -> Result<CompiledStep, String> {
         let mut takes = Vec::new();
+        // Before its own values are taken: a request cannot contain what its response brings.
         let (path, host, headers, body) = {
             let names = self.names(taken);
             (
@@ -196,6 +201,7 @@ impl StepCompiler<'_> {
                     "`{name}` is a column of the data: take the value under another name"
                 ));
             }
+            // The same name in a later step replaces the value of an earlier one.
             let slot = taken.iter().position(|own| own == name).unwrap_or_else(|| {
                 taken.push(name.clone());
                 taken.len() - 1
@@ -265,6 +271,7 @@ fn expected(text: Option<&str>, names: &KnownNames<'_>) -> Result<Option<Templat
 
 fn content(step: &HttpStep, names: &KnownNames<'_>) -> Result<Option<StepContent>, String> {
     let (kind, text) = match &step.body {
+        // A GET without a body has no `Content-Length` either.
         StepBody::Empty if step.method == "GET" => return Ok(None),
         StepBody::Empty => (None, Template::default()),
         StepBody::Text(text) => (None, Template::compile(text, Encoding::Plain, names)?),

@@ -49,6 +49,7 @@ impl ValueFinder {
         let found = match self {
             Self::Css { selector, attribute, .. } => selector.find(body, attribute.as_deref()),
             Self::Regex(regex) => regex.captures(body).and_then(|found| {
+                // The first group if there is one, so that the context is not part of the value.
                 let matched = found.get(1).or_else(|| found.get(0))?;
                 Some(String::from_utf8_lossy(matched.as_bytes()).into_owned())
             }),
@@ -79,6 +80,7 @@ impl ValueFinder {
 
 /// Every value of a header, in the order of the response.
 pub(super) fn header<'a>(head: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
+    // The first line is the status.
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     lines.filter_map(move |line| {
         let (own, rest) = line.split_at_checked(name.len())?;

@@ -58,6 +58,7 @@ impl Template {
 
     /// A path; values in its query are encoded like those of a form.
     pub(super) fn path(text: &str, names: &KnownNames<'_>) -> Result<Self, String> {
+        // In the query a space is `+` and `&` separates, in the path neither is so.
         let (path, query) = text.split_at(text.find('?').unwrap_or(text.len()));
         let mut template = Self::default();
         for (part, values) in [(path, Encoding::Path), (query, Encoding::Form)] {
@@ -99,6 +100,7 @@ impl Template {
 
     /// The bytes to append to.
     fn end(&mut self) -> &mut Vec<u8> {
+        // Text is appended to the piece before, so that a request is few copies.
         if !matches!(self.0.last(), Some(TemplatePiece::Text(_))) {
             self.0.push(TemplatePiece::Text(Vec::new()));
         }

@@ -80,6 +80,7 @@ impl ScenarioUser {
         let step = &set.scenarios[self.scenario].steps[self.step];
         self.write_path(set, step);
         self.write_request(set, step);
+        // Two rows per step: its own request, and the redirects that it followed.
         2 * step.number + u16::from(self.hops > 0)
     }
 
@@ -91,12 +92,14 @@ impl ScenarioUser {
     /// Bytes of the response's body to keep.
     pub fn body_limit(&self, set: &ScenarioSet) -> usize {
         let step = &set.scenarios[self.scenario].steps[self.step];
+        // The beginning is kept for the message in case the response is wrong.
         if step.needs_body() { BODY_MAX } else { BODY_SHOWN }
     }
 
     /// Begins the next request as a new visitor.
     pub fn restart(&mut self) {
         self.passing = false;
+        // A session that failed may be logged out, so the user logs in again.
         if let Some(visit) = self.visits.get_mut(self.visit) {
             visit.prepared = false;
         }
@@ -133,6 +136,7 @@ impl ScenarioUser {
         self.visits.resize_with(set.visits, Visit::default);
         self.visit = chosen.visit;
         let visit = &mut self.visits[self.visit];
+        // A prepared visit keeps its cookies and values: the user is still logged in.
         if !visit.prepared {
             visit.jar.clear();
             visit.taken.clear();
@@ -142,6 +146,7 @@ impl ScenarioUser {
             visit.row = (dealt % set.data.rows.len() as u64) as usize;
             self.begun += 1;
         }
+        // A scenario whose steps are all `once` has nothing left; it begins at the first again.
         self.step = chosen.step_from(0, visit.prepared).unwrap_or(0);
         self.scenario = scenario;
         self.passing = true;
@@ -168,6 +173,7 @@ impl ScenarioUser {
     fn write_request(&mut self, set: &ScenarioSet, step: &CompiledStep) {
         let visit = &self.visits[self.visit];
         let values = visit.values(set, self.number);
+        // A redirect may have changed a POST into a GET, which it stays for the rest.
         let repeats = self.redirect.as_ref().is_none_or(|target| target.repeats);
         let method = if repeats { step.method.as_str() } else { "GET" };
         let out = &mut self.request;
@@ -204,6 +210,7 @@ impl ScenarioUser {
     ) -> Result<u64, (RequestFailure, String)> {
         let scenario = &set.scenarios[self.scenario];
         let step = &scenario.steps[self.step];
+        // First, because a redirect and an error set cookies too (RFC 6265, 5.2).
         for cookie in header(&kept.head, "set-cookie") {
             let url = CookieUrl { host: &self.host, path: &self.path, secure: set.secure };
             self.visits[self.visit].jar.store(cookie, &url, unix_seconds()).map_err(|_| {
@@ -212,11 +219,13 @@ impl ScenarioUser {
             })?;
         }
         if let Some(location) = redirect_of(step, status, kept) {
+            // Checked before it is followed: an expected status may be that of the redirect.
             self.check_status(step, status, true)?;
             self.follow(set, status, location)?;
             return Ok(0);
         }
         self.check_status(step, status, false)?;
+        // A body that was cut cannot prove that a text is missing.
         if step.needs_body() && kept.is_cut {
             return Err((RequestFailure::TooLong, "the body is longer than 1 MiB".to_owned()));
         }
@@ -226,6 +235,7 @@ impl ScenarioUser {
                 .find(&kept.head, &kept.body)
                 .map_err(|what| (RequestFailure::Take, format!("cannot take `{name}`: {what}")))?;
         }
+        // Only now: what follows is the next step, with a count of redirects of its own.
         self.hops = 0;
         self.redirect = None;
         let visit = &mut self.visits[self.visit];
@@ -233,6 +243,7 @@ impl ScenarioUser {
             Some(next) => self.step = next,
             None => {
                 self.passing = false;
+                // Only visits of scenarios with `once` stay; visit 0 begins anew each time.
                 visit.prepared = self.visit > 0;
             }
         }
