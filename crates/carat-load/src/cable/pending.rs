@@ -144,6 +144,7 @@ impl PendingBroadcasts {
         sent: MonotonicTime,
         ack_due: bool,
     ) -> bool {
+        // A step may have more broadcasts than can be kept; done ones need only their row.
         if self.pending.len() == KEPT
             && self.pending.front().is_some_and(|broadcast| broadcast.done)
         {

@@ -58,7 +58,7 @@ impl SqlClient {
                 // `IMMEDIATE` locks at once: raising a read lock later can fail as busy.
                 let text = format!("BEGIN IMMEDIATE; {}; COMMIT", statements.join("; "));
                 connection.execute_batch(&text).map_err(|error| {
-                    // A failed COMMIT may leave the transaction open; an error here means that it is gone.
+                    // A failed COMMIT may leave it open; an error here means that it is gone.
                     let _ = connection.execute_batch("ROLLBACK");
                     error.to_string()
                 })
