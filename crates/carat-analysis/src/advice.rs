@@ -40,6 +40,7 @@ const COMPACTION: &str = "compaction-unshares";
 /// (`docs/evidence/remedies.md`), and what undoes a preparation. A ledger without its single processes, such as one of a shortened export, supports none: which
 /// allocator was in use is unknown.
 pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
+    // Without processes nobody knows which allocator was in use.
     if ledger.processes.is_empty() {
         return Vec::new();
     }
@@ -67,6 +68,7 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
     .flatten()
     .chain(of_jemalloc.unwrap_or_default())
     .collect();
+    // Reversed: the largest first, and before all what a preloaded cluster gains most by.
     found.sort_by_key(|finding| {
         let first = is_cluster && [UNPREPARED, ALLOCATOR, COMPACTION].contains(&finding.code);
         std::cmp::Reverse((first, finding.at_most))
@@ -77,6 +79,7 @@ pub fn findings(ledger: &Ledger, reading: &OutsideReading) -> Vec<Finding> {
 /// The same beside growth: where what is in use grows, no finding is about memory that is free. An allocator returns none
 /// of a leak, and a suggestion to change it would be taken for an answer.
 pub fn findings_beside_growth(ledger: &Ledger, growth: &[PartGrowth]) -> Vec<Finding> {
+    // Growth is judged by sums over time; no reading from outside belongs to it.
     let mut found = findings(ledger, &OutsideReading::default());
     if grows_in_use(growth) {
         found.retain(|finding| {
@@ -93,8 +96,10 @@ const FREE: [PartKind; 2] = [PartKind::MallocFree, PartKind::SlotsFree];
 fn grows_in_use(growth: &[PartGrowth]) -> bool {
     let in_use = [TrackedPart::KeptObjects, TrackedPart::KeptMemory, TrackedPart::MallocLive];
     growth.iter().filter(|part| in_use.contains(&part.part)).any(|part| match part.kind {
+        // Rising growth has not ended either, so free memory is not the answer yet.
         GrowthKind::Linear | GrowthKind::Rising => true,
         GrowthKind::Undecided => {
+            // Not proven, but its lower limit is growth: a remedy for free memory would mislead.
             let matters = part.tolerance.unwrap_or(0.0);
             part.interval.is_some_and(|(low, _)| low > matters)
         }
@@ -127,6 +132,7 @@ fn available_allocator(process: &ProcessLedger) -> Option<&'static str> {
     let preload = process.environment.iter().find(|(name, _)| name == "LD_PRELOAD");
     let preloaded = preload.map(|(_, value)| value.as_str()).unwrap_or_default();
     let loaded = &process.allocator.loaded;
+    // Either is enough: a preload can fail silently, which is what this finding reports.
     ["jemalloc", "mimalloc", "tcmalloc"]
         .into_iter()
         .find(|name| preloaded.contains(*name) || loaded.iter().any(|library| library == *name))
@@ -155,9 +161,11 @@ fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
 /// told from live, or is little beside it, there is nothing to suggest. On a preloaded cluster another allocator also keeps
 /// pages shared, because it does not scatter what a collection writes to.
 fn other_allocator(ledger: &Ledger, is_cluster: bool) -> Option<Finding> {
+    // One finding about the allocator at a time: first make the requested one work.
     let is_found = unused_allocator(ledger).is_some() || !ledger.processes.iter().any(is_glibc);
     let free = ledger.part(PartKind::MallocFree).filter(|_| !is_found)?;
     let live = part(ledger, PartKind::MallocLive);
+    // On a cluster it also keeps pages shared, so even little free memory is a reason.
     let is_enough = is_cluster || is_loose(free.pss, live);
     if !is_enough || !is_worthwhile(ledger, free.pss) {
         return None;
@@ -191,6 +199,7 @@ fn has_compacted(reading: &OutsideReading, worker: u32, parent: u32) -> bool {
     let mut tables = reading.unshared.iter();
     match tables.find(|table| table.child == worker && table.parent == parent) {
         Some(table) => moved(table) > table.private_bytes as f64 * WORTHWHILE,
+        // A difference between parent and worker: a compaction before the fork is in both.
         None => compacts(reading, worker) == Some(true) && compacts(reading, parent) == Some(false),
     }
 }
@@ -220,6 +229,7 @@ fn worker_compaction(
     let known: f64 = tables.map(moved).sum();
     let workers = ledger.processes.iter().filter(|process| compacted.contains(&process.pid));
     let heaps = workers.filter_map(|worker| worker.heap.as_ref());
+    // Without the comparison of pages all private slots may have been moved: an upper limit.
     let lost = match reading.unshared.is_empty() {
         true => heaps.map(|heap| heap.private).sum(),
         false => Bytes(known as u64),
@@ -255,6 +265,7 @@ fn unprepared_fork(ledger: &Ledger, compacted: &[u32]) -> Option<Finding> {
     let mut lost: BTreeMap<PartKind, Bytes> = BTreeMap::new();
     for worker in &ledger.processes {
         let Some(parent) = forked_from(worker, ledger) else { continue };
+        // One prepared parent is enough: the setting is known here and needs no suggestion.
         if is_prepared(parent) {
             return None;
         }
@@ -321,6 +332,7 @@ fn rewritten_pages(ledger: &Ledger, unshared: &[UnsharedTable]) -> Option<Findin
     let same = shares.filter(|share| share.cause == Cause::SameBytes);
     let copied = Bytes(same.map(|share| share.bytes).sum::<f64>() as u64);
     let mut processes = ledger.processes.iter();
+    // The setting may be on in one process only, the one that forked.
     let is_filled = processes.any(|one| requested(one, "fill_call_caches") == Some("on"));
     if is_filled || !is_worthwhile(ledger, copied) || !runs(ledger, REWRITES_EMPTY_CALL_CACHES) {
         return None;
@@ -347,6 +359,7 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
         .filter(|process| is_glibc(process) && process.arenas.len() > FEW_ARENAS)
         .collect();
     let most = many.iter().map(|process| process.arenas.len()).max()?;
+    // The main arena cannot be avoided, so it is no reason for fewer.
     let others: Vec<_> = many.iter().flat_map(|process| process.arenas.iter().skip(1)).collect();
     let held: Bytes = others.iter().map(|arena| arena.resident.unwrap_or(arena.held)).sum();
     // Fewer arenas hold the same live memory, so where free memory is unknown there is nothing to suggest.
@@ -354,6 +367,7 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
     // What the probe reports as free was not all touched yet; the ledger counts what is in memory.
     let free = ledger.part(PartKind::MallocFree).map_or(free, |part| part.pss.min(free));
     let is_loose = is_loose(free, held.saturating_sub(free));
+    // Live memory needs its arenas' pages anyway; only loose ones shrink.
     if !is_loose || !is_worthwhile(ledger, free) {
         return None;
     }
@@ -374,6 +388,7 @@ fn arenas(ledger: &Ledger) -> Option<Finding> {
 
 fn free_malloc(ledger: &Ledger) -> Option<Finding> {
     let free = part(ledger, PartKind::MallocFree);
+    // Whole free pages are all that a trim can return; unknown of one process is unknown of all.
     let returnable: Option<Bytes> = ledger.processes.iter().map(|p| p.returnable).sum();
     let most = returnable.map_or(free, |returnable| returnable.min(free));
     if !is_worthwhile(ledger, most) {
@@ -406,6 +421,7 @@ fn free_slot_share(process: &ProcessLedger) -> Option<f64> {
 
 fn free_slots(ledger: &Ledger) -> Option<Finding> {
     let free = part(ledger, PartKind::SlotsFree);
+    // The worst process, because a sum would hide one fragmented worker among many.
     let worst = ledger.processes.iter().filter_map(free_slot_share).fold(0.0, f64::max);
     (is_worthwhile(ledger, free) && worst >= FRAGMENTED).then(|| Finding {
         code: "slots-free",
@@ -450,6 +466,7 @@ fn shared_fraction(process: &ProcessLedger) -> f64 {
 
 /// Workers that share little, where preparing the fork alone would not help.
 fn eroded_sharing(ledger: &Ledger, is_unprepared: bool) -> Option<Finding> {
+    // Preparing the fork comes first, and may already be the answer.
     if is_unprepared {
         return None;
     }
@@ -464,6 +481,7 @@ fn eroded_sharing(ledger: &Ledger, is_unprepared: bool) -> Option<Finding> {
     let largest = worker.parts.iter().max_by_key(|part| part.private)?;
     // What every worker has for itself could at best exist once.
     let private = unshared.iter().map(|(worker, _)| worker.uss);
+    // One copy has to stay.
     let once = private.clone().max().unwrap_or_default();
     let most = private.sum::<Bytes>().saturating_sub(once);
     Some(Finding {
@@ -532,6 +550,7 @@ impl StackUsers {
     }
 
     fn can_be_fewer(&self) -> bool {
+        // More of either than one each, or there are none that could be fewer.
         self.threads > self.processes || self.has_fibers()
     }
 
@@ -547,6 +566,7 @@ impl StackUsers {
 /// Objects of the class Fiber in a process.
 fn fibers(reading: &OutsideReading, pid: u32) -> Option<u64> {
     let classes = census(reading, pid)?.classes.as_ref()?;
+    // A census without the class has no such object, which is a number and not unknown.
     Some(classes.iter().find(|class| class.name == "Fiber").map_or(0, |class| class.objects))
 }
 
@@ -589,6 +609,7 @@ fn huge_pages(ledger: &Ledger) -> Option<Finding> {
 
 fn swap(ledger: &Ledger) -> Option<Finding> {
     let swapped: Bytes = ledger.processes.iter().filter_map(|process| process.swap).sum();
+    // Any swap: figures of memory leave it out, so a comparison would be wrong.
     (swapped.0 > 0).then(|| Finding {
         code: "swap",
         evidence: format!("{swapped} of the tree is in swap and not part of any figure above"),

@@ -21,6 +21,7 @@ pub struct ClassChange {
 impl ClassChange {
     /// Change of the bytes that are known on both sides.
     pub fn bytes(&self) -> i128 {
+        // Bytes of malloc count only where both readings have them, or all would be a change.
         let malloc = match (self.before.malloc_bytes, self.after.malloc_bytes) {
             (Some(before), Some(after)) => i128::from(after) - i128::from(before),
             _ => 0,
@@ -99,9 +100,11 @@ impl LostSize {
 
     /// Bytes by which they became more at least, if so many are not listed.
     fn least_growth(&self, unlisted: u64) -> i128 {
+        // A size with fewer chunks than before is no leak, even if more of it is in memory.
         match self.growth() {
             Some((bytes, chunks)) if chunks > 0 => bytes,
             Some(_) => 0,
+            // Not listed before means at most as much as the smallest that was.
             None => i128::from(self.after.present) - i128::from(unlisted),
         }
     }
@@ -155,10 +158,12 @@ fn lost_sizes(reading: &[Census]) -> Option<(BTreeMap<u64, ChunkAmount>, u64)> {
     let (mut sums, mut unlisted) = (BTreeMap::<u64, ChunkAmount>::new(), 0);
     for census in reading {
         let sizes = &census.owners.as_ref()?.nobody_sizes;
+        // Lists of one process without sizes leave the sum unknown.
         for one in sizes {
             let sum = sums.entry(one.size).or_default();
             *sum = sum.plus(one.amount);
         }
+        // A full list was cut off: smaller sizes may be missing from it.
         if sizes.len() >= NOBODY_SIZES {
             unlisted += sizes.last().map_or(0, |last| last.amount.present);
         }
@@ -171,6 +176,7 @@ fn grown(
     (before, unlisted): &(BTreeMap<u64, ChunkAmount>, u64),
     (after, _): &(BTreeMap<u64, ChunkAmount>, u64),
 ) -> Vec<LostSize> {
+    // Only where every list was complete is a missing size really none.
     let none = (*unlisted == 0).then(ChunkAmount::default);
     let sizes = after.iter().map(|(size, after)| {
         let before = before.get(size).copied().or(none);
@@ -220,6 +226,7 @@ fn part_changes(before: &Ledger, after: &Ledger) -> Vec<FigureChange> {
         before: all_bytes(before),
         after: all_bytes(after),
     };
+    // `None` sorts below 0, so parts that neither ledger has are left out.
     parts.chain([all]).filter(|change| change.before.max(change.after) > Some(0)).collect()
 }
 
@@ -234,6 +241,7 @@ fn part_bytes(ledger: &Ledger, kind: PartKind) -> Option<u64> {
 }
 
 fn all_bytes(ledger: &Ledger) -> Option<u64> {
+    // A ledger of 0 bytes is one that was not read.
     Some(ledger.pss.0).filter(|pss| *pss > 0)
 }
 
@@ -245,6 +253,7 @@ fn in_use(malloc: &MallocCensus) -> (u64, u64) {
 
 fn total(reading: &[Census], read: ReadFigure) -> Option<u64> {
     let values = reading.iter().map(read);
+    // One Ruby that does not say makes the sum unknown: a part of it would look like a change.
     values.sum::<Option<u64>>().filter(|_| !reading.is_empty())
 }
 
@@ -281,6 +290,7 @@ fn changed(
     after: &BTreeMap<&str, ClassAmount>,
 ) -> Vec<ClassChange> {
     let gone = before.keys().filter(|name| !after.contains_key(*name));
+    // Classes that are gone too: what disappeared is a change.
     let names = after.keys().chain(gone);
     // A class that one reading does not have holds nothing there.
     let known = |sums: &BTreeMap<&str, ClassAmount>| {
@@ -297,6 +307,7 @@ fn changed(
         .filter(|change| change.objects() != 0 || change.bytes() != 0)
         .collect();
     changes.sort_by_key(|change| {
+        // By size without the sign: a class that shrank much is as telling as one that grew.
         (std::cmp::Reverse(change.bytes().abs()), std::cmp::Reverse(change.objects().abs()))
     });
     changes

@@ -24,6 +24,7 @@ pub fn class_comparisons(question: &Question, trials: &[Trial]) -> Vec<ClassComp
         .iter()
         .map(|variant| (variant, VariantCensuses::of(&blocks, variant)))
         .collect();
+    // Neither side was read, as in a run without censuses: no empty tables.
     let none_read = variants.iter().all(|(_, censuses)| censuses.read.is_empty());
     if baseline.read.is_empty() && none_read {
         return Vec::new();
@@ -42,6 +43,7 @@ impl<'a> VariantCensuses<'a> {
         let trials = blocks.trials().filter(|trial| trial.variant == variant);
         let counted: Vec<&Trial> = trials.filter(|trial| trial.outcome == Outcome::Ok).collect();
         let samples = counted.iter().filter_map(|trial| {
+            // The last sample with a census: it is read at the end of the trial.
             trial.samples.iter().rev().find_map(|sample| sample.census.as_deref())
         });
         Self { counted: counted.len(), read: samples.collect() }
@@ -52,6 +54,7 @@ impl<'a> VariantCensuses<'a> {
     }
 
     fn knows_malloc(&self) -> bool {
+        // With malloc only if every census knows it, or the medians would be of different things.
         self.read.iter().all(|census| census.all().malloc_bytes.is_some())
     }
 
@@ -95,6 +98,7 @@ fn compare(
     baseline: &VariantCensuses<'_>,
     censuses: &VariantCensuses<'_>,
 ) -> ClassComparison {
+    // The same on both sides: bytes with malloc against bytes without would be a difference.
     let with_malloc = baseline.knows_malloc() && censuses.knows_malloc();
     let compared = ComparedCensuses { baseline, variant: censuses, with_malloc };
     let read = baseline.read.iter().chain(&censuses.read);
@@ -107,6 +111,7 @@ fn compare(
         })
         .filter(|class| differs(&class.medians))
         .collect();
+    // Differences are chosen by size, so they have no interval (see above).
     classes.sort_by(|one, other| size(&other.medians).total_cmp(&size(&one.medians)));
     classes.truncate(CLASSES);
     ClassComparison {

@@ -9,6 +9,7 @@ use carat_model::Results;
 
 /// Fills in conclusions, warnings and everything else that follows from the trials as they answer `question`.
 pub fn conclude(results: &mut Results, question: &Question) {
+    // Judged anew from the trials: stored conclusions could be those of another question.
     let judgement = Judge::new(question.clone()).judge(&results.trials);
     results.conclusions = judgement.conclusions;
     results.controls = judgement.controls;

@@ -21,6 +21,7 @@ pub(crate) fn control_comparisons(
         .zip(against_controls)
         .map(|(control, conclusion)| {
             let own = against_baseline.iter().find(|own| {
+                // A guard has no part at work: adopting depends on the variant, not on its control.
                 own.variant == control
                     && own.metric == conclusion.metric
                     && own.role == Role::Primary
@@ -34,6 +35,7 @@ pub(crate) fn control_comparisons(
 /// The part at work, from the verdict on the control against the baseline and that on the variant against the control.
 fn part_at_work(control: Verdict, rest: Verdict) -> PartAtWork {
     match (control, rest) {
+        // No conclusion from one difference that was found and another that was not.
         (Verdict::Undecided, _) | (_, Verdict::Undecided) => PartAtWork::Undecided,
         (Verdict::Equivalent, Verdict::Equivalent) => PartAtWork::Neither,
         (_, Verdict::Equivalent) => PartAtWork::Control,

@@ -15,6 +15,7 @@ type StepPairs = Vec<(f64, f64)>;
 pub fn curves(question: &Question, trials: &[Trial]) -> Vec<Curve> {
     let blocks = Blocks::new(trials);
     let clients = clients(&blocks);
+    // One step is no curve; its figure is an ordinary metric.
     if clients.len() < 2 {
         return Vec::new();
     }
@@ -47,6 +48,7 @@ fn pairs_at_steps(
 
 /// The limit of a guard on the metric or on its mean over the steps; without one, the margin of the question.
 fn margin(question: &Question, each: &Metric, mean: &Metric) -> f64 {
+    // The limit on the mean applies to its steps: they are one claim.
     let guard = question.guards.iter().find(|(name, _)| name == each.id || name == mean.id);
     guard.map_or(question.margin, |(_, limit)| *limit)
 }
@@ -57,6 +59,7 @@ fn clients(blocks: &Blocks<'_>) -> Vec<u32> {
     for load in blocks.trials().filter_map(|trial| trial.load.as_ref()) {
         clients.resize(clients.len().max(load.steps.len()), 0);
         for (most, step) in clients.iter_mut().zip(&load.steps) {
+            // The most of all trials: some connections may not have been ready in one of them.
             *most = step.clients.max(*most);
         }
     }
@@ -67,6 +70,7 @@ fn clients(blocks: &Blocks<'_>) -> Vec<u32> {
 fn at_steps(trial: &Trial, metric: &Metric, steps: usize) -> Option<Vec<f64>> {
     let load = trial.load.as_ref().filter(|_| trial.outcome == Outcome::Ok)?;
     let values: Option<Vec<f64>> = load.steps.iter().map(|step| metric.at_step(step)).collect();
+    // A logarithm needs a value above zero at every step.
     values.filter(|values| values.len() == steps && values.iter().all(|&value| value > 0.0))
 }
 
@@ -79,6 +83,7 @@ fn judged(
 ) -> Curve {
     let differences: Vec<Option<Vec<f64>>> =
         blocks.iter().map(|block| block.as_ref().map(log_ratios)).collect();
+    // Logarithms are not symmetric about a share, so both limits are computed.
     let judged = design.judge(&differences, ((-margin).ln_1p(), margin.ln_1p()));
     let (verdict, estimate) = conclude(metric, &judged.area, &reduced(metric, blocks, mean_pair));
     let mut steps = Vec::new();
@@ -112,6 +117,7 @@ fn reduced(
 
 fn mean_pair(block: &StepPairs) -> (f64, f64) {
     (
+        // The mean of logarithms is what is judged, so the pair shown has geometric means.
         geometric_mean(block.iter().map(|pair| pair.0)),
         geometric_mean(block.iter().map(|pair| pair.1)),
     )

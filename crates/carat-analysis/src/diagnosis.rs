@@ -102,6 +102,7 @@ pub fn diagnosis(
     earlier: Option<Earlier>,
 ) -> Diagnosis {
     let findings = findings(ledger, reading.unwrap_or(&OutsideReading::default()));
+    // The first that is large enough: findings are sorted by what they could save.
     let help = findings.iter().find(|finding| is_help(finding, ledger));
     let rows = [
         Some(size(ledger)),
@@ -134,12 +135,14 @@ fn size(ledger: &Ledger) -> DiagnosisRow {
         0 => String::new(),
         some => format!("; {} could not be read", count(some, "process")),
     };
+    // Nothing could be read but the status, whose sum would count shared pages again and again.
     if ledger.processes.is_empty() && ledger.pss == Bytes(0) {
         let largest = ledger.from_status.iter().map(|one| one.rss).max();
         let largest = largest.map(|rss| format!("; the largest has {rss} resident (RSS)"));
         let text = format!("proportional memory is unknown{unread}{}", largest.unwrap_or_default());
         return row(DiagnosisKind::Size, None, text);
     }
+    // What could not be read is missing from the sum, so that is a lower limit.
     let least = if ledger.unread.is_empty() { "" } else { "at least " };
     let processes = match ledger.processes.len() {
         0 => String::new(),
@@ -163,6 +166,7 @@ fn limit(ledger: &Ledger) -> Option<DiagnosisRow> {
         None => no_limit(group)?,
     };
     let high = group.limits.iter().filter(|limit| limit.kind == LimitKind::High);
+    // Said only where it is not the nearest limit, which has a row of its own.
     if let Some(high) = high.min_by_key(|limit| limit.left())
         && Some(high) != nearest
         && high.left() == Bytes(0)
@@ -228,6 +232,7 @@ fn beside(ledger: &Ledger) -> Option<DiagnosisRow> {
 
 /// Files in memory that are open and not mapped, with the first process that has them open.
 fn open_files(ledger: &Ledger) -> BTreeMap<&str, (Bytes, u32)> {
+    // A file that any process maps is in its memory, and counted there.
     let all =
         || ledger.processes.iter().flat_map(|one| one.files.iter().map(|file| (one.pid, file)));
     let is_mapped =
@@ -235,6 +240,7 @@ fn open_files(ledger: &Ledger) -> BTreeMap<&str, (Bytes, u32)> {
     let mut open: BTreeMap<&str, (Bytes, u32)> = BTreeMap::new();
     for (pid, file) in all().filter(|(_, file)| !file.mapped) {
         if !is_mapped(file) {
+            // The largest of them, not their sum: the same pages would count once for each.
             // Processes that were forked hold the same file open.
             let most = open.entry(&file.name).or_insert((Bytes(0), pid));
             most.0 = most.0.max(file.bytes);
@@ -245,12 +251,14 @@ fn open_files(ledger: &Ledger) -> BTreeMap<&str, (Bytes, u32)> {
 
 /// What the kernel counts for a group of which the tree is all: with other processes it says nothing about the tree.
 fn of_group(ledger: &Ledger, group: &GroupUse, in_files: Bytes) -> Vec<(Bytes, String)> {
+    // With other processes in the group its figures are theirs too.
     if group.other_processes != Some(0) {
         return Vec::new();
     }
     let mut found = Vec::new();
     if let Some(in_memory) = group.in_memory_files {
         let mapped = ledger.part(PartKind::SharedMemory).map(|part| part.pss).unwrap_or_default();
+        // Shared memory is charged as files too; mapped and open ones have a row already.
         let rest = in_memory.saturating_sub(in_files).saturating_sub(mapped);
         found.push((rest, format!("up to {rest} in tmpfs that no process has open")));
         if let Some(files) = group.files {
@@ -267,6 +275,7 @@ fn of_group(ledger: &Ledger, group: &GroupUse, in_files: Bytes) -> Vec<(Bytes, S
 }
 
 fn growth(ledger: &Ledger, earlier: Earlier) -> Option<DiagnosisRow> {
+    // Two moments without time between them say nothing.
     if ledger.pss == Bytes(0) || earlier.seconds <= 0.0 {
         return None;
     }
@@ -288,6 +297,7 @@ fn garbage(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisRow> {
     let most = reading.processes.iter().max_by_key(|one| garbage_of(one))?;
     let all = garbage_of(most)?;
     let whole = resident(ledger, most);
+    // Below this it is noise of when the last collection ran.
     if share(all, whole) < NAMED_FILE {
         return None;
     }
@@ -332,6 +342,7 @@ fn place(reading: &OutsideReading, census: &Census) -> String {
 }
 
 fn largest(ledger: &Ledger) -> Option<DiagnosisRow> {
+    // Reversed, because `max_by_key` takes the last of equals and parts have an order.
     let part = ledger.parts.iter().rev().max_by_key(|part| part.pss)?;
     let mut text =
         format!("{}: {} ({})", part.kind.label(), part.pss, percent(part.pss, ledger.pss));
@@ -384,6 +395,7 @@ fn most(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<DiagnosisRo
     let threads = ledger.processes.iter().map(|process| process.threads).sum::<Option<u32>>();
     let stacks = ledger.part(PartKind::Stacks).map(|part| part.pss).unwrap_or_default();
     let of_threads = threads.filter(|threads| *threads >= MANY_THREADS);
+    // Many threads are a finding only if their stacks are memory.
     if let Some(threads) = of_threads.filter(|_| share(stacks, ledger.pss) >= WORTH_A_ROW) {
         let text = format!(
             "{threads} threads, whose stacks hold {stacks} ({})",
@@ -401,6 +413,7 @@ fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisR
     let all = reading.processes.iter();
     let all =
         all.flat_map(|census| census.classes.iter().flatten().map(move |class| (census, class)));
+    // Of one process, never summed: forked processes share the objects.
     let (census, class) = all.max_by_key(|(_, class)| size(class))?;
     if share(size(class), resident(ledger, census)) < WORTH_A_ROW {
         return None;
@@ -461,6 +474,8 @@ fn help_row(
     let kinds = [PartKind::Malloc, PartKind::SlotsOrMalloc, PartKind::Anonymous];
     let unknown: Bytes =
         kinds.into_iter().filter_map(|kind| ledger.part(kind)).map(|part| part.pss).sum();
+    // An honest "unknown": what was not read could be the largest part.
+    // Honest about what is unknown: what was not read could be the largest part.
     let text = if ledger.parts.is_empty() || !ledger.unread.is_empty() {
         "unknown: not all of it could be read".to_owned()
     } else if share(unknown, ledger.pss) >= WORTH_A_ROW {
@@ -510,12 +525,14 @@ fn next_step(
     reading: Option<&OutsideReading>,
     help: Option<&Finding>,
 ) -> FollowUp {
+    // What `--unshared` answers must not be suggested once it was asked.
     let compared = reading.is_some_and(|reading| !reading.unshared.is_empty());
     let of_sharing =
         help.is_some_and(|finding| ["fork-not-prepared", "sharing-eroded"].contains(&finding.code));
     let can_be_asked =
         reading.is_some_and(|reading| reading.processes.iter().all(|one| one.who.is_none()));
     let in_use = [PartKind::MallocLive, PartKind::SlotsLive];
+    // Who keeps it is a question only if what is kept is much.
     let live: Bytes =
         in_use.into_iter().filter_map(|kind| ledger.part(kind)).map(|part| part.pss).sum();
     match help {

@@ -33,6 +33,7 @@ impl Diagnostics<'_> {
         let mut warnings: Vec<Warning> =
             self.outcomes.iter().filter_map(|outcomes| self.failures(outcomes)).collect();
         warnings.extend(self.dropped_blocks(dropped));
+        // Collections and late rises explain differences of memory, not of time.
         if self.is_about_memory() {
             warnings.extend(self.late_rises());
             warnings.extend(self.collections());
@@ -55,6 +56,7 @@ impl Diagnostics<'_> {
 
     /// A trial without a value of a metric that decides drops its block, though it succeeded.
     fn missing_values(&self) -> Vec<Warning> {
+        // A missing value decides like a failure: it drops the block for this metric.
         let guards = self.question.guards.iter().map(|(guard, _)| guard.as_str());
         let metrics: Vec<&str> = self.question.primaries().chain(guards).collect();
         let variants = self.question.variants.iter();
@@ -76,6 +78,7 @@ impl Diagnostics<'_> {
         let baseline = self.outcomes.first()?;
         let (variant, failed, trials) =
             (outcomes.variant.clone(), outcomes.failed(), outcomes.trials());
+        // Before the comparison of rates: a variant that mostly fails has none worth a test.
         if outcomes.fails_too_often() {
             return Some(Warning::Fails { variant, failed, trials });
         }
@@ -88,6 +91,7 @@ impl Diagnostics<'_> {
         let mut lost: Vec<u32> = dropped.iter().map(|trial| trial.block).collect();
         lost.dedup();
         let (dropped, blocks) = (lost.len() as u32, self.blocks.count());
+        // Up to two are chance, whatever the number of blocks.
         (dropped > 2 && 10 * dropped > blocks)
             .then_some(Warning::TooManyDropped { dropped, blocks })
     }
@@ -100,6 +104,7 @@ impl Diagnostics<'_> {
     fn late_rises(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for variant in &self.question.variants {
+            // The median: one trial that ends in a sweep must not warn.
             let rises: Vec<f64> = self.valid(variant).filter_map(late_rise).collect();
             let rise = median(&rises).filter(|&rise| rise > self.question.margin);
             warnings
@@ -111,9 +116,11 @@ impl Diagnostics<'_> {
     /// Garbage is in memory until Ruby collects, so rarer collections alone make a process larger.
     fn collections(&self) -> Option<Warning> {
         let per_trial = |variant: &str| median(&self.values(variant, metric::GC_COUNT.id));
+        // Zero collections in the baseline have no ratio.
         let of_baseline = per_trial(self.question.baseline()?).filter(|&count| count > 0.0)?;
         let differs = |&(_, count): &(String, f64)| {
             let (fewer, more) = (count.min(of_baseline), count.max(of_baseline));
+            // The smaller number is nearly all noise where both are small.
             more >= ENOUGH_COLLECTIONS && more >= COLLECTS_DIFFERENTLY * fewer
         };
         let compared = self.question.with_baseline().map(|compared| compared.variant);
@@ -136,6 +143,7 @@ impl Diagnostics<'_> {
         let found = diagnose::clusters(&self.values(variant, metric))?;
         let (low, high) = found.centres;
         let gap = high / low - 1.0;
+        // Two groups closer than the margin do not matter, however clear they are.
         (low > 0.0 && gap > self.question.margin).then(|| Warning::TwoGroups {
             variant: variant.to_owned(),
             metric: metric.to_owned(),
@@ -148,6 +156,7 @@ impl Diagnostics<'_> {
         let baseline = self.values(self.question.baseline().unwrap_or_default(), metric);
         let level = median(&baseline).filter(|&level| level > 0.0)?;
         let change = diagnose::drift(&baseline)? / level;
+        // The same for a trend: below the margin it can mislead nobody.
         (change.abs() > self.question.margin)
             .then(|| Warning::Drift { metric: metric.to_owned(), change })
     }
@@ -170,6 +179,7 @@ impl Diagnostics<'_> {
         })?;
         let estimate = conclusion.estimate?;
         let known = pairs.known();
+        // The pairs of the verdict, not all: later ones are not in its interval.
         let judged = known.get(..conclusion.blocks as usize)?;
         let mean = pairs.as_ratio(judged.iter().sum::<f64>() / judged.len() as f64);
         let half = 0.5 * (estimate.ratio_interval.1 - estimate.ratio_interval.0);
@@ -184,6 +194,7 @@ impl Diagnostics<'_> {
     fn few_requests(&self) -> Vec<Warning> {
         let completed = self.blocks.trials().filter(|trial| trial.outcome == Outcome::Ok);
         let fewest = completed.filter_map(|trial| trial.load.as_ref()).map(|l| l.completed).min();
+        // The trial with fewest requests has the least reliable percentile.
         let Some(requests) = fewest else { return Vec::new() };
         METRICS
             .iter()
@@ -207,6 +218,7 @@ fn late_rise(trial: &Trial) -> Option<f64> {
     let memory = tracked_memory(&trial.samples);
     let series: Vec<(f64, f64)> =
         inside.filter_map(|s| Some((s.at_ms as f64, memory(s)?.0 as f64))).collect();
+    // Eighths of a short load are a sample or two.
     if series.len() < ENOUGH_SAMPLES {
         return None;
     }

@@ -39,16 +39,19 @@ pub struct Outlook {
 /// Forecasts from the trials of a pilot; `None` with fewer than five blocks that count.
 pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
     let blocks = Blocks::new(trials);
+    // Claims that share the error have a smaller part of it each, and need more blocks.
     let inflation = inflation(question);
     let primaries = question
         .primaries()
         .map(|metric| metric_forecast(question, &blocks, (metric, question.margin), inflation));
+    // A guard has its full error, so nothing raises its blocks.
     let guards = question
         .guards
         .iter()
         .map(|(metric, limit)| metric_forecast(question, &blocks, (metric, *limit), 1.0));
     let forecasts: Vec<Forecast> = primaries.chain(guards).flatten().collect();
     let first = pairs(question, &blocks, &question.primary);
+    // The smallest number: an experiment waits for its slowest comparison.
     let counted = first.iter().map(|pairs| pairs.known().len()).min()?;
     (!forecasts.is_empty()).then(|| Outlook {
         blocks: counted as u32,
@@ -80,10 +83,12 @@ fn metric_forecast(
         let known = pairs.known();
         Some((budget::spread(&known)?, known.len()))
     });
+    // The noisiest comparison decides when the experiment ends.
     let (spread, pairs) = spreads.max_by(|one, other| one.0.total_cmp(&other.0))?;
     let spread_range = budget::spread_range(spread, pairs);
     // Several claims raise the blocks as a larger standard deviation would.
     let raised = inflation.sqrt();
+    // Too few blocks for any decision have no entry.
     let detectable = BUDGETS.map(|n| Some((n, detectable(spread * raised, n)?)));
     let [fewest, most] =
         [spread_range.0, spread_range.1].map(|spread| blocks_for(spread * raised, requested));

@@ -13,6 +13,7 @@ pub(super) fn requested<'a>(process: &'a ProcessLedger, setting: &str) -> Option
 
 /// Whether the process was started with a setting that is not off.
 pub(super) fn is_in_effect(process: &ProcessLedger, setting: &str) -> bool {
+    // `off` is written explicitly in a variant that switches a setting off.
     requested(process, setting).is_some_and(|value| value != "off")
 }
 
@@ -30,6 +31,7 @@ fn setting_of(remedy: Remedy) -> Option<&'static str> {
 /// Takes out of the tables the remedies that the parents were started with: what is left is what they leave.
 pub fn leave_out_remedies_in_effect(ledger: &Ledger, tables: &mut [UnsharedTable]) {
     for table in tables {
+        // The parent decides: a remedy before the fork acts in it, not in the worker.
         let Some(parent) = ledger.processes.iter().find(|one| one.pid == table.parent) else {
             continue;
         };

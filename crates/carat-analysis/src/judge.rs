@@ -70,6 +70,7 @@ impl Judge {
         let confirmation =
             question.attempts.map(|attempts| Confirmation::new(attempts, question.max_blocks));
         if let Some(confirmation) = &confirmation {
+            // Attempts share the error of the whole search, so each has less of it.
             question.alpha = confirmation.alpha();
         }
         let (claims, budget) = (question.claims(), question.max_blocks);
@@ -81,6 +82,7 @@ impl Judge {
     pub fn first_verdict(&self) -> Option<u32> {
         let sequence = self.design.difference(self.question.claims());
         let mut looks = sequence.looks.iter();
+        // The first look with enough confidence; with many claims the first ones have too little.
         looks.find(|look| sequence.meets_confidence(**look)).map(|look| look.blocks)
     }
 
@@ -105,12 +107,14 @@ impl Judge {
     pub fn judge(&self, trials: &[Trial]) -> Judgement {
         let blocks = Blocks::new(trials);
         let (mut conclusions, mut against_controls) = self.primaries(&blocks);
+        // Guards after primaries: `control_comparisons` relies on this order.
         conclusions.extend(self.guards(&blocks, self.question.with_baseline()));
         against_controls.extend(self.guards(&blocks, self.question.with_controls()));
         let controls = control_comparisons(&self.question, against_controls, &conclusions);
         let outcomes = outcomes::compare(&blocks, &self.question.variants);
         let confirmation = self.confirmation_end(&blocks);
         let open = match self.confirmation {
+            // Confirmed or refused: further blocks would change nothing.
             Some(_) if confirmation.is_some() => Vec::new(),
             Some(_) => self.question.with_baseline().collect(),
             None => self.open((&conclusions, &controls)),
@@ -124,6 +128,7 @@ impl Judge {
             conclusions: &conclusions,
         };
         let warnings = diagnostics.warnings(&dropped);
+        // After the warnings and after `open`: exploratory figures must not ask for a block.
         conclusions.extend(self.exploratory(&blocks));
         Judgement { conclusions, controls, next, confirmation, warnings, dropped }
     }
@@ -144,9 +149,11 @@ impl Judge {
             .chain(guards.iter().map(|(pairs, _)| pairs))
             .map(Pairs::worsenings)
             .collect();
+        // A block counts only with every metric: all are judged on the same pairs.
         let rows: Vec<Vec<f64>> = (0..blocks.count() as usize)
             .filter_map(|block| worsenings.iter().map(|metric| metric[block]).collect())
             .collect();
+        // The margin as a saving: limits are worsenings, so its sign is turned.
         let margin = -goal.limit(-self.question.margin).abs();
         rules.end(&rows, margin, &limits).map(|(end, _)| end)
     }
@@ -171,11 +178,13 @@ impl Judge {
             .zip(self.design.judge(&statistics))
             .map(|(&(variant, metric, ref pairs), judged)| {
                 let claim = JudgedClaim { variant, metric, role: Role::Primary, judged };
+                // What is decided needs no forecast, which costs hundreds of continuations.
                 let is_open = judged.decision == Decision::Undecided;
                 let forecast = is_open.then(|| self.open.claim(question, pairs)).flatten();
                 Conclusion { forecast, ..self.conclude(claim, pairs) }
             })
             .collect();
+        // Conclusions about the baseline come first, in the order of the claims above.
         let of_baseline = question.compared().len() * question.primaries().count();
         let of_controls = conclusions.split_off(of_baseline);
         (conclusions, of_controls)
@@ -200,8 +209,10 @@ impl Judge {
         (metric, limit): (&str, f64),
     ) -> Conclusion {
         let pairs = blocks.pairs(compared, metric);
+        // A guard is tested alone: adopting needs all of them, so each has its full error.
         let judged = self.design.judge(&[Self::claim(&pairs, limit)])[0];
         let one_sided = self.design.equivalence(1);
+        // One side of the interval is the test, hence that of twice the error.
         let look = judged.look.and_then(|look| one_sided.look_at(look.blocks));
         let judged = Judged { look, ..judged };
         let role = Role::Guard { limit };
@@ -219,6 +230,7 @@ impl Judge {
     fn exploratory(&self, blocks: &Blocks) -> Vec<Conclusion> {
         let mut conclusions = Vec::new();
         for metric in METRICS.iter().map(|metric| metric.id) {
+            // What the question asks for has a conclusion with its share of the error already.
             if self.question.asks_for(metric) {
                 continue;
             }
@@ -227,6 +239,7 @@ impl Judge {
                 if pairs.known().is_empty() {
                     continue;
                 }
+                // As a single claim, without correction: exploratory figures share no error.
                 let judged = self.design.judge(&[Self::claim(&pairs, self.question.margin)])[0];
                 let (variant, role) = (compared.variant, Role::Exploratory);
                 let claim = JudgedClaim { variant, metric, role, judged };
@@ -255,6 +268,7 @@ impl Judge {
             estimate: claim.judged.look.and_then(|look| estimate(pairs, look)),
             blocks: claim.judged.look.map_or(known.len() as u32, |look| look.blocks),
             guard_passed: None,
+            // For the whole budget: what this experiment could still find.
             detectable: spread.and_then(|s| budget::detectable(s, self.question.max_blocks)),
             forecast: None,
             required_confidence: claim.judged.look.map(|look| look.required),
@@ -282,9 +296,11 @@ impl Judge {
     ) -> Result<Vec<String>, StopReason> {
         let question = &self.question;
         let baseline = question.baseline().ok_or(StopReason::Decided)?;
+        // Before failures: a decided experiment is decided even if a variant fails later.
         if open.is_empty() {
             return Err(StopReason::Decided);
         }
+        // A comparison with a variant that keeps failing would never get its pairs.
         open.retain(|compared| {
             [compared.variant, compared.reference]
                 .iter()
@@ -293,11 +309,13 @@ impl Judge {
         if open.is_empty() || fails_too_often(outcomes, baseline) {
             return Err(StopReason::Failing);
         }
+        // Two blocks without a value: the metric does not exist on this server.
         if question.primaries().any(|metric| blocks.unmeasured(metric)) {
             return Err(StopReason::Unmeasured);
         }
         open.retain(|compared| {
             let pairs = blocks.pairs(*compared, &question.primary);
+            // Only pairs count against the budget, so that a dropped block can be run again.
             (pairs.known().len() as u32) < question.max_blocks
         });
         if open.is_empty() {
@@ -308,9 +326,11 @@ impl Judge {
         if blocks.count() >= question.max_blocks + spare {
             return Err(StopReason::TooManyDropped);
         }
+        // A decided variant is left out, unless it is the control of one that is open.
         let needed = |variant: &str| {
             open.iter().any(|compared| [compared.variant, compared.reference].contains(&variant))
         };
+        // In the order of the experiment, which the draw of the block's order relies on.
         Ok(question.variants.iter().filter(|variant| needed(variant)).cloned().collect())
     }
 
@@ -321,6 +341,7 @@ impl Judge {
         (conclusions, controls): (&[Conclusion], &[ControlComparison]),
     ) -> Vec<VariantComparison<'_>> {
         let with_baseline = self.question.with_baseline().filter(|compared| {
+            // Undecided guards keep the comparison open as well.
             conclusions.iter().any(|c| c.variant == compared.variant && !self.is_settled(c))
         });
         let with_controls = self.question.with_controls().filter(|compared| {
@@ -369,11 +390,14 @@ struct JudgedClaim<'a> {
 
 /// The estimate from the pairs at a look; `None` where the look has no interval yet, or where a difference has no size.
 pub(crate) fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
+    // No interval yet: an estimate alone would look like a result.
     let (cut, blocks) = (look.cut?, look.blocks as usize);
+    // The pairs of the look, because the interval is valid for exactly those.
     let shares = Walsh::new(pairs.known().get(..blocks)?);
     let amounts = Walsh::new(pairs.plain().get(..blocks)?);
     let (low, high) = shares.interval(cut)?;
     let [ratio, low, high] = [shares.estimate()?, low, high].map(|share| pairs.as_ratio(share));
+    // Infinite where a value is zero: then only the direction is known.
     [ratio, low, high].iter().all(|share| share.is_finite()).then_some(Estimate {
         ratio,
         ratio_interval: (low, high),

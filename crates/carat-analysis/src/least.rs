@@ -19,8 +19,10 @@ pub fn least_distances(question: &Question, trials: &[Trial]) -> Vec<LeastDistan
 /// The least is the baseline of each pair, so the estimate is the share by which memory exceeds it.
 fn distance(variant: &str, blocks: &Blocks<'_>, judge: &Judge) -> Option<LeastDistance> {
     let metric = MEMORY_OVER_LEAST.id;
+    // Paired with 1, so that the ordinary interval of a ratio is that of the multiple.
     let pairs = blocks.each(|block| Some((1.0, value(block.get(variant)?, metric)?)));
     let known: Vec<f64> = pairs.iter().flatten().map(|(_, multiple)| *multiple).collect();
+    // The median is known from one trial on, the interval only from the first look.
     let median = median(&known)?;
     let (blocks, estimate) = judge.explore(&Pairs::new(metric, pairs));
     let interval = estimate.map(|found| found.ratio_interval);

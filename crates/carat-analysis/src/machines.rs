@@ -26,6 +26,7 @@ const SEED: u64 = 1;
 pub fn machine_comparisons(question: &Question, trials: &[Trial]) -> Vec<MachineComparison> {
     let by_type = trials_by(MACHINE_TYPE, trials);
     let by_host = trials_by(HOST, trials);
+    // One type and few machines: neither question has an answer.
     if by_type.is_empty() || by_type.len() < 2 && by_host.len() < LEAST_MACHINES {
         return Vec::new();
     }
@@ -44,6 +45,7 @@ fn trials_by<'a>(fact: &str, trials: &'a [Trial]) -> BTreeMap<&'a str, Vec<Trial
     let mut found: BTreeMap<&str, Vec<Trial>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.block > 0) {
         if let Some(value) = trial.machine.get(fact) {
+            // Samples can be hundreds of megabytes, and the clone would copy them for every type.
             found.entry(value).or_default().push(Trial { samples: Vec::new(), ..trial.clone() });
         }
     }
@@ -55,17 +57,20 @@ fn compare_types(
     compared: VariantComparison<'_>,
     by_type: &BTreeMap<&str, Vec<Trial>>,
 ) -> MachineComparison {
+    // Intervals of all types hold together (Bonferroni).
     let alpha = INTERVALS / by_type.len() as f64;
     let (mut groups, mut types) = (Vec::new(), Vec::new());
     for (name, trials) in by_type {
         let pairs = Blocks::new(trials).pairs(compared, &question.primary);
         let known = pairs.known();
         let blocks = known.len() as u32;
+        // Blocks fixed in advance: these intervals describe, and nothing stops by them.
         let look = Sequence::at(&[blocks], alpha).look_at(blocks);
         let estimate = look.and_then(|look| estimate(&pairs, look));
         types.push(MachineTypeEstimate { machine_type: (*name).to_owned(), blocks, estimate });
         groups.push(known);
     }
+    // A type with one or two blocks would make any difference look like chance.
     let enough = groups.iter().all(|group| group.len() >= LEAST_BLOCKS);
     let p = enough.then(|| permutation_p(&groups, SEED)).flatten();
     MachineComparison {
@@ -92,7 +97,9 @@ fn general(
     let means = all.iter().map(|pairs| Some((mean(&pairs.known())?, mean(&pairs.plain())?)));
     let means: Option<Vec<(f64, f64)>> = means.collect();
     let (shares, amounts): (Vec<f64>, Vec<f64>) =
+        // One machine without a block leaves the sample incomplete, so no general claim.
         means.filter(|means| means.len() >= LEAST_MACHINES)?.into_iter().unzip();
+    // Machines are the replicates here, one mean each, so the interval is Student's.
     let (share, (low, high)) = interval(&shares, confidence)?;
     let (difference, difference_interval) = interval(&amounts, confidence)?;
     let scale = all.first()?;

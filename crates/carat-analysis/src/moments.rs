@@ -19,6 +19,7 @@ const FIGURES: [MemoryFigure; 3] = [MemoryFigure::Pss, MemoryFigure::Rss, Memory
 pub fn moments(question: &Question, trials: &[Trial]) -> Vec<MomentComparison> {
     let blocks = Blocks::new(trials);
     let counted = blocks.trials().filter(|trial| trial.outcome == Outcome::Ok);
+    // Sorted, so that the table has the order of a trial's life.
     let found: BTreeSet<Moment> =
         counted.flat_map(|trial| &trial.samples).filter_map(|sample| sample.moment).collect();
     if found.is_empty() {
@@ -62,6 +63,7 @@ impl Comparer<'_> {
         let answered: Vec<f64> =
             samples.iter().filter_map(|sample| Some(sample.answered? as f64)).collect();
         let at_s: Vec<f64> = samples.iter().map(|sample| sample.at_ms as f64 / 1e3).collect();
+        // The baseline is not compared with itself, but has medians like the others.
         let (blocks, estimate) = self.difference(variant, moment, figure);
         Some(MomentComparison {
             moment,
@@ -106,6 +108,7 @@ fn metric_of(figure: MemoryFigure) -> &'static Metric {
 /// The complete sample of a moment; `None` also of a trial that does not count.
 fn sample_at(trial: &Trial, moment: Moment) -> Option<&Sample> {
     let mut samples = trial.samples.iter().filter(|_| trial.outcome == Outcome::Ok);
+    // A partial sample lacks processes, and its sum would be too small.
     samples.find(|sample| sample.moment == Some(moment) && !sample.partial)
 }
 
@@ -113,6 +116,7 @@ fn bytes(sample: &Sample, figure: MemoryFigure) -> Option<f64> {
     let found = match figure {
         MemoryFigure::Rss => sample.rss,
         MemoryFigure::Pss => sample.pss,
+        // One process shares nothing within the tree.
         MemoryFigure::Shared => sample.shared.filter(|_| sample.processes > 1),
     };
     found.map(|Bytes(bytes)| bytes as f64)

@@ -17,9 +17,11 @@ const MANY_ARENAS: u32 = 8;
 /// The command without the name of the program, and why.
 pub fn next_command(tree: &RubyTree) -> (String, String) {
     let explain = format!("explain {}", tree.pid);
+    // Not allowed to read is the first problem: everything below rests on figures.
     if tree.pss.is_none() && !tree.missing.is_empty() {
         return (explain, "what may not be read of it, and what helps".into());
     }
+    // Then in order of urgency: the limit, kills, swap, sharing, arenas.
     let limit = tree.group.as_ref().and_then(|group| group.nearest_limit());
     if let Some(limit) = limit.filter(|limit| limit.share() >= NEAR) {
         let why = format!("{:.0} % of its limit of {} is used", limit.share() * 100.0, limit.limit);
@@ -51,9 +53,11 @@ fn share(part: Bytes, total: Bytes) -> f64 {
 fn unshared(tree: &RubyTree, total: Bytes) -> Option<(u32, f64)> {
     let workers =
         tree.processes.iter().filter(|one| one.role == ProcessRole::Worker && one.is_ruby);
+    // Forked from a Ruby of the tree: others never shared anything.
     let workers: Vec<_> = workers.filter(|one| one.forked_from.is_some()).collect();
     let private = workers.iter().map(|one| one.private).sum::<Option<Bytes>>()?;
     let most = workers.iter().max_by_key(|one| one.private)?;
+    // A single worker has nobody to share with but its parent.
     let is_much = most.private >= Some(MUCH) && workers.len() > 1;
     (is_much && share(private, total) >= UNSHARED).then(|| (most.pid, share(private, total)))
 }

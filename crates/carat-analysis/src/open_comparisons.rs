@@ -53,6 +53,7 @@ impl OpenComparisons {
 
     fn claims(&self, question: &Question) -> &Forecaster {
         let alpha = question.alpha / question.claims().max(1) as f64;
+        // Computed only when asked for: the recursion of the looks takes noticeable time.
         self.claims.get_or_init(|| Forecaster::new(alpha, question.round))
     }
 }

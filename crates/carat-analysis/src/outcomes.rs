@@ -37,6 +37,7 @@ impl Outcomes {
     /// Whether it fails too often for a comparison: at least three times and in more than half of its
     /// trials.
     pub(crate) fn fails_too_often(&self) -> bool {
+        // Three, or a single unlucky start would end an experiment of two blocks.
         self.failed() >= 3 && 2 * self.failed() > self.trials()
     }
 }
@@ -51,6 +52,7 @@ pub(crate) fn compare(blocks: &Blocks, variants: &[String]) -> Vec<Outcomes> {
         }
         let mut outcomes = Outcomes { variant: variant.clone(), counts, p: None };
         outcomes.p =
+            // Against the first, which is the baseline and has none itself.
             compared.first().map(|base| fisher::exact(base.failures(), outcomes.failures()));
         compared.push(outcomes);
     }

@@ -28,6 +28,7 @@ impl<'a> Blocks<'a> {
     pub(crate) fn new(trials: &'a [Trial]) -> Self {
         let mut blocks: BTreeMap<u32, BTreeMap<&str, &Trial>> = BTreeMap::new();
         for trial in trials.iter().filter(|trial| trial.block > 0) {
+            // The first trial of a variant in a block counts, should a file have two.
             blocks.entry(trial.block).or_default().entry(&trial.variant).or_insert(trial);
         }
         Self { blocks }
@@ -57,6 +58,7 @@ impl<'a> Blocks<'a> {
 
     /// Whether two blocks have begun and no successful trial has a value of the metric `name`.
     pub(crate) fn unmeasured(&self, name: &str) -> bool {
+        // Two blocks, because in the first one a trial may lack the value by chance.
         let mut valid = self.trials().filter(|trial| trial.outcome == Outcome::Ok).peekable();
         valid.peek().is_some()
             && self.blocks.len() >= 2
@@ -66,6 +68,7 @@ impl<'a> Blocks<'a> {
     /// Median duration of a complete block in seconds, all its trials together.
     pub(crate) fn seconds(&self) -> Option<f64> {
         let trials = self.blocks.values().map(BTreeMap::len).max()?;
+        // A block that is not complete took less time than the next one will.
         let complete = self.blocks.values().filter(|block| block.len() == trials);
         let sums: Vec<f64> =
             complete.map(|block| block.values().map(|trial| trial.seconds).sum()).collect();
@@ -89,7 +92,9 @@ impl<'a> Blocks<'a> {
 
 /// The value of a trial that counts.
 pub(crate) fn value(trial: &Trial, metric: &str) -> Option<f64> {
+    // The outcome decides whether a trial counts, never its value.
     let metrics = (trial.outcome == Outcome::Ok).then_some(&trial.metrics)?;
+    // A value that is not a number would poison every average of the pairs.
     metrics.get(metric).copied().filter(|value| value.is_finite())
 }
 
@@ -126,6 +131,7 @@ impl Pairs {
 
     /// The differences with the sign that makes higher worse, one entry per block.
     pub fn worsenings(&self) -> Vec<Option<f64>> {
+        // Guards test a worsening, whichever direction that is.
         let sign = if self.better == Better::Lower { 1.0 } else { -1.0 };
         self.differences().into_iter().map(|difference| Some(sign * difference?)).collect()
     }

@@ -70,6 +70,7 @@ impl QuestionChanges {
         if let Some((primary, others)) = self.metrics.split_first() {
             question.primary.clone_from(primary);
             question.also_primary = others.to_vec();
+            // A metric that decides needs no limit besides.
             question.guards.retain(|(name, _)| !self.metrics.contains(name));
         }
         if let Some(margin) = self.margin {
@@ -83,6 +84,7 @@ impl QuestionChanges {
                 let (name, known) = (baseline.clone(), question.variants.join(", "));
                 return Err(QuestionError::Variant { name, known });
             };
+            // Rotated, so that the others keep their order behind the new baseline.
             question.variants[..=place].rotate_right(1);
         }
         if self.alpha != planned.alpha {
@@ -90,6 +92,7 @@ impl QuestionChanges {
             question.attempts = None;
         }
         question.alpha = self.alpha;
+        // Checked last, so that names that the change brought are checked too.
         let guarded = question.guards.iter().map(|(name, _)| name.as_str());
         for name in question.primaries().chain(guarded) {
             find_metric(name).map_err(QuestionError::Metric)?;

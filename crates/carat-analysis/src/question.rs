@@ -83,6 +83,7 @@ impl Question {
     /// Every comparison with a control other than the baseline.
     pub fn with_controls(&self) -> impl Iterator<Item = VariantComparison<'_>> {
         let baseline = self.baseline().unwrap_or_default();
+        // A comparison with the baseline is a claim already and must not count twice.
         let named = self.controls.iter().filter(move |(variant, control)| {
             variant != baseline && control != baseline && variant != control
         });
@@ -91,6 +92,7 @@ impl Question {
 
     /// Claims that share the error: every comparison, with the baseline or with a control, in every deciding metric.
     pub fn claims(&self) -> usize {
+        // All share the error, whichever reference they have.
         (self.compared().len() + self.with_controls().count()) * self.primaries().count()
     }
 }
@@ -118,6 +120,7 @@ pub(crate) enum VerdictWords {
 pub(crate) fn verdict_words(name: &str) -> VerdictWords {
     match metric::find(name).map(|info| (info.unit, info.better)) {
         Some((Unit::Seconds, _)) => VerdictWords::Time,
+        // Only if more is better: a rate such as collections per second is an amount.
         Some((Unit::PerSecond, Better::Higher)) => VerdictWords::Work,
         _ => VerdictWords::Amount,
     }

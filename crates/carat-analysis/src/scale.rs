@@ -31,7 +31,9 @@ impl ComparisonScale {
         match metric {
             Some(metric) if metric.unit == Unit::Fraction => Self::Share,
             Some(metric) if metric.can_be_zero() => {
+                // The first pairs only: a later one must not change differences that were judged.
                 let first: Vec<f64> = pairs.take(FIRST_PAIRS).map(|(base, _)| base.abs()).collect();
+                // A typical value of zero has no shares; then only the direction counts.
                 median(&first).filter(|&typical| typical > 0.0).map_or(Self::Direction, Self::Of)
             }
             _ => Self::Log,
@@ -41,8 +43,10 @@ impl ComparisonScale {
     /// The difference of a pair; it never depends on another pair, but for the first ones.
     pub(crate) fn difference(self, (base, other): (f64, f64)) -> f64 {
         match self {
+            // Both above zero, or the logarithm is infinite.
             Self::Log if base > 0.0 && other > 0.0 => (other / base).ln(),
             Self::Log | Self::Direction if base == other => 0.0,
+            // Ranks need an order only, so any size beyond all others will do.
             Self::Log | Self::Direction => BEYOND_ALL.copysign(other - base),
             Self::Share => other - base,
             Self::Of(typical) => (other - base) / typical,
@@ -53,6 +57,7 @@ impl ComparisonScale {
     pub(crate) fn limit(self, limit: f64, better: Better) -> f64 {
         match (self, better) {
             (Self::Log, Better::Lower) => limit.ln_1p(),
+            // Worse means less here, and a fall by a share is not the inverse of a rise by it.
             (Self::Log, Better::Higher) => -(-limit).ln_1p(),
             _ => limit,
         }
@@ -78,6 +83,7 @@ impl ComparisonScale {
     pub(crate) fn as_ratio(self, difference: f64) -> f64 {
         match self {
             Self::Log => difference.exp_m1(),
+            // A direction without a size must not be printed as a percentage.
             Self::Direction if difference != 0.0 => difference * f64::INFINITY,
             _ => difference,
         }

@@ -157,6 +157,7 @@ impl Warning {
 
     fn fmt_of_metric(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // Below its least number the percentile does not exist, rather than being imprecise.
             Self::FewRequests { metric, requests, needed }
                 if metric::find(metric).is_some_and(|known| *requests < known.least) =>
             {

@@ -55,6 +55,7 @@ pub(super) fn jemalloc_findings(ledger: &Ledger, censuses: &[Census]) -> Option<
 
 impl<'a> Reader<'a> {
     fn of(census: &'a Census) -> Option<Self> {
+        // Only of processes whose malloc was read: what is unknown must not count as 0.
         let malloc = census.malloc.as_ref()?;
         let jemalloc = malloc.jemalloc.as_ref()?;
         Some(Self { process: census.process, jemalloc, arenas: &malloc.arenas })
@@ -70,6 +71,7 @@ impl<'a> Reader<'a> {
     fn is_stale(&self, arena: &JemallocArena) -> bool {
         let stays = arena.decay.and_then(|decay| u64::try_from(decay.dirty_ms).ok());
         let quiet = self.jemalloc.quiet_ms(arena);
+        // Unknown whether a background thread runs: then nothing is said about one.
         self.jemalloc.background_thread == Some(false)
             && stays.zip(quiet).is_some_and(|(stays, quiet)| quiet > stays.saturating_add(LATE_MS))
     }
@@ -169,6 +171,7 @@ fn scattered(readers: &[Reader<'_>]) -> Returnable {
     let bytes = many.clone().map(|one| {
         let mut free: Vec<u64> = one.arenas.iter().map(|arena| arena.free.present).collect();
         free.sort_unstable();
+        // The largest arena would stay, so its free regions are no gain.
         free.pop();
         free.into_iter().sum::<u64>()
     });
@@ -219,6 +222,7 @@ fn options_in_effect(ledger: &Ledger) -> String {
 
 /// Options with these in place of their own values; the variable has all of them, so that none is lost.
 fn with_options(before: &str, changes: &[(&str, &str)]) -> String {
+    // An option may be there twice; the change replaces all of them.
     let kept = before.split(',').filter(|option| {
         let name = option.split(':').next().unwrap_or_default();
         !name.is_empty() && changes.iter().all(|(changed, _)| *changed != name)

@@ -23,8 +23,10 @@ pub fn growing_classes(
     let mut found: Vec<ClassGrowth> = series
         .iter()
         .filter_map(|(class, points)| {
+            // Beyond doubt only: hundreds of classes are looked at.
             let slope = slope(points).filter(|slope| slope.interval.0 > 0.0)?;
             let (first, last) = (points.first()?, points.last()?);
+            // By the slope, not by the ends: a class may be read just after a burst.
             let grown = slope.rate * (last.0 - first.0);
             (grown >= SMALLEST).then(|| ClassGrowth {
                 class: class.clone(),

@@ -40,15 +40,18 @@ impl RunLength {
     pub fn of(progress: ProgressUnit, runs: &[Vec<PlacedSample<'_>>]) -> Self {
         let ends: Vec<f64> = runs.iter().filter_map(|run| Some(run.last()?.0)).collect();
         let seconds: f64 = runs.iter().map(|run| seconds(run)).sum();
+        // One run without a count leaves the number unknown.
         let collections: Option<Vec<f64>> = runs.iter().map(|run| full_collections(run)).collect();
         let counted = progress == ProgressUnit::Requests;
         let observed = GrowthEvidence {
+            // Of several runs the typical one: each begins with a warm-up of its own.
             requests: median(&ends).filter(|_| counted),
             full_collections: collections
                 .filter(|counts| !counts.is_empty())
                 .map(|counts| counts.iter().sum::<f64>() / counts.len() as f64),
             seconds,
         };
+        // Requests per second of the load, which a server's own traffic may not reach.
         let pace = if counted { ends.iter().sum::<f64>() / seconds } else { 1.0 };
         let pace = Some(pace).filter(|pace| pace.is_finite());
         Self { observed, required: required(&observed, processes(runs)), pace }
@@ -57,6 +60,7 @@ impl RunLength {
     /// Completes `found`: adds the length of the run and the growth per day, and leaves undecided what is called linear
     /// after too short a run.
     pub fn judge(&self, found: &mut [PartGrowth]) {
+        // Kept objects that do not grow exclude that garbage is what grows.
         let calm = found.iter().any(|part| {
             part.part == TrackedPart::KeptObjects
                 && !matches!(part.kind, GrowthKind::Linear | GrowthKind::Undecided)
@@ -74,6 +78,7 @@ impl RunLength {
     }
 
     fn withhold(&self, part: &mut PartGrowth, no_garbage: bool) {
+        // Only what claims growth needs the length; flat and levelling parts claim none.
         let open = matches!(part.kind, GrowthKind::Linear | GrowthKind::Undecided);
         let mut required = self.required;
         if no_garbage {
@@ -82,6 +87,7 @@ impl RunLength {
         let Some(factor) = missing(&self.observed, &required).filter(|_| open) else { return };
         part.kind = GrowthKind::Undecided;
         part.needed = match (factor.is_finite(), part.needed) {
+            // The longer of both: what the shape needs, and what the length needs.
             (true, needed) => Some(needed.unwrap_or(0.0).max(part.over * factor)),
             // No full collection at all: how much longer the run must be is unknown.
             (false, _) => None,
@@ -116,6 +122,7 @@ fn missing(observed: &GrowthEvidence, required: &GrowthEvidence) -> Option<f64> 
 /// The seconds until the last progress of a run.
 fn seconds(run: &[PlacedSample<'_>]) -> f64 {
     let Some((first, last)) = run.first().zip(run.last()) else { return 0.0 };
+    // The load may have ended before the recording: idle time is no evidence.
     let end = run.iter().find(|placed| placed.0 >= last.0).unwrap_or(last);
     end.1.at_ms.saturating_sub(first.1.at_ms) as f64 / 1e3
 }
@@ -131,7 +138,9 @@ fn full_collections(run: &[PlacedSample<'_>]) -> Option<f64> {
         })
         .collect();
     // A new process brings its own count.
+    // A process that came or went changes the sum without a collection.
     let same = counts.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[0].0 > 0);
+    // `saturating`: a process that was replaced begins its count at zero.
     let each = same.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / f64::from(pair[0].0));
     // An empty sum of floats is minus zero, which would be printed.
     (!counts.is_empty()).then(|| each.fold(0.0, |sum, count| sum + count))
@@ -139,6 +148,7 @@ fn full_collections(run: &[PlacedSample<'_>]) -> Option<f64> {
 
 /// Ruby processes of the tree, or all processes without a probe: the median of the samples, at least one.
 fn processes(runs: &[Vec<PlacedSample<'_>>]) -> f64 {
+    // Without a probe every process may be a Ruby that warms up.
     let of = |sample: &Sample| sample.inside.as_ref().map_or(sample.processes, |i| i.probes);
     let counts: Vec<f64> = runs.iter().flatten().map(|(_, s)| f64::from(of(s))).collect();
     median(&counts).unwrap_or(1.0).max(1.0)

@@ -11,9 +11,11 @@ use carat_stats::steady::{LEAST_READINGS, SteadyClass, SteadyGrowth, steady_grow
 /// Readings before a change of the Rubies do not count: another process has another number of objects.
 pub fn of_readings(progress: ProgressUnit, readings: &[&KeptReading]) -> Vec<PartGrowth> {
     let Some(last) = readings.last() else { return Vec::new() };
+    // From the end: only the processes that are still there can go on growing.
     let same = readings.iter().rev().take_while(|one| one.rubies == last.rubies).count();
     let readings = &readings[readings.len() - same..];
     let series = |figure: fn(&KeptReading) -> Option<u64>| -> Vec<(f64, f64)> {
+        // A reading without the figure is left out; a zero would be a fall.
         let points = readings.iter().map(|one| Some((place(progress, one)?, figure(one)? as f64)));
         points.flatten().collect()
     };
@@ -40,6 +42,7 @@ fn of_series(part: TrackedPart, progress: ProgressUnit, series: &[(f64, f64)]) -
     let matters = tolerance(part, progress, level);
     let found = steady_growth(series, matters);
     let proven = proven_at(series, matters);
+    // Proof by an earlier look: noise of the latest readings must not take it back.
     let kind = match found.map_or(GrowthKind::Undecided, |found| kind(found.class)) {
         // The error of the test is that of all looks together, so what one of them proved holds until the growth slows down.
         GrowthKind::Undecided if proven.is_some() => GrowthKind::Linear,
@@ -75,6 +78,7 @@ fn kind(class: SteadyClass) -> GrowthKind {
 }
 
 fn late_interval(found: SteadyGrowth) -> (f64, f64) {
+    // The lower limit mirrors the upper one: both are the same number of errors away.
     (2.0 * found.course.1 - found.late_high, found.late_high)
 }
 
@@ -83,6 +87,7 @@ fn proven_at(series: &[(f64, f64)], tolerance: f64) -> Option<f64> {
     let is_proven = |series: &[(f64, f64)]| {
         steady_growth(series, tolerance).is_some_and(|one| one.class == SteadyClass::Steady)
     };
+    // Every prefix, in order, as if each reading had been the last when it was made.
     let end = (LEAST_READINGS..=series.len()).find(|&end| is_proven(&series[..end]))?;
     Some(series[end - 1].0)
 }
@@ -92,6 +97,7 @@ fn needed(series: &[(f64, f64)]) -> f64 {
     let (first, last) = (series[0].0, series[series.len() - 1].0);
     let missing = LEAST_READINGS.saturating_sub(series.len());
     match (missing, series.len()) {
+        // At the present distance of readings, until there are enough for the test.
         (0, _) | (_, 1) => 2.0 * last,
         (missing, number) => last + (last - first) / (number - 1) as f64 * missing as f64,
     }

@@ -50,12 +50,14 @@ pub fn classify_part(
         GrowthClass::Stepwise => GrowthKind::Stepwise,
         GrowthClass::Undecided => GrowthKind::Undecided,
     };
+    // Only what approaches a level has one.
     let levels = kind == GrowthKind::LevellingOff;
     PartGrowth {
         rate: growth.rate,
         interval: growth.interval,
         at_most: growth.at_most,
         asymptote: levels.then(|| asymptote(series)).flatten(),
+        // A step beside other growth is noise of it.
         step: growth.step.filter(|_| kind == GrowthKind::Stepwise),
         oscillating: growth.oscillating,
         needed: growth.needed,
@@ -104,6 +106,7 @@ fn classify_kept(
     after_any: &[(f64, f64)],
 ) -> PartGrowth {
     let clean = classify_part(TrackedPart::KeptObjects, progress, after_major);
+    // Full collections leave no garbage, but a run may have too few of them.
     match clean.kind {
         GrowthKind::Undecided => classify_part(TrackedPart::KeptObjects, progress, after_any),
         _ => clean,
@@ -116,6 +119,7 @@ fn tolerance(part: TrackedPart, progress: ProgressUnit, level: f64) -> f64 {
     match (progress, part) {
         (ProgressUnit::Requests, TrackedPart::KeptObjects) => 0.1,
         (ProgressUnit::Requests, _) => 4.0,
+        // Without requests the only scale is the process itself, over a day.
         (ProgressUnit::Seconds, _) => level * DAILY / DAY_S,
     }
 }

@@ -24,6 +24,7 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     ];
     let kept = (&kept_after_major(&placed), &kept(&placed));
     let length = RunLength::of(progress, std::slice::from_ref(&placed));
+    // Before the readings from outside, which are sums without this fault.
     let mut found = classify_all(progress, parts, kept, &length);
     leave_out_summed_levels(&mut found, samples);
     let readings: Vec<&KeptReading> =
@@ -37,6 +38,7 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
 /// count does not matter.
 fn add_readings(found: &mut Vec<PartGrowth>, readings: Vec<PartGrowth>) {
     for part in readings {
+        // A probe's decided answer stays if the readings are still undecided.
         found.retain(|one| one.part != part.part || (part.is_undecided() && !one.is_undecided()));
         if !found.iter().any(|one| one.part == part.part) {
             found.push(part);
@@ -48,6 +50,7 @@ fn add_readings(found: &mut Vec<PartGrowth>, readings: Vec<PartGrowth>) {
 fn placed(samples: &[Sample]) -> (ProgressUnit, Vec<PlacedSample<'_>>) {
     let driven: Vec<PlacedSample<'_>> =
         samples.iter().filter_map(|sample| Some((sample.answered? as f64, sample))).collect();
+    // Without a single answer the load never began, and requests say nothing.
     if driven.last().is_some_and(|last| last.0 > 0.0) {
         return (ProgressUnit::Requests, driven);
     }
@@ -61,9 +64,11 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
         samples.iter().filter_map(|sample| Some((sample, sample.shared?))).collect();
     let processes = known.last()?.0.processes;
     let steady: Vec<&(&Sample, Bytes)> =
+        // Another number of processes shares another amount, so only the last stretch counts.
         known.iter().rev().take_while(|(sample, _)| sample.processes == processes).collect();
     let (last, first) = (steady.first()?, steady.last()?);
     let lost = first.1.saturating_sub(last.1);
+    // Sharing can also fall because pages were freed; eroded ones are private afterwards.
     let gained = last.0.uss?.saturating_sub(first.0.uss?);
     let matters = lost.0 as f64 > ERODED * last.0.pss?.0 as f64 && gained.0 > 0;
     let over = last.0.at_ms.saturating_sub(first.0.at_ms) as f64 / 1e3;

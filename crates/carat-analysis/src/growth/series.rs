@@ -10,6 +10,7 @@ pub(super) type PlacedSample<'a> = (f64, &'a Sample);
 
 /// Whether there is anything to classify: two points or more, not all of them at the start.
 pub(super) fn has_data(series: &Series) -> bool {
+    // A last point at zero would make every share of the length a division by zero.
     series.len() > 1 && series.last().is_some_and(|last| last.0 > 0.0)
 }
 

@@ -22,15 +22,18 @@ pub fn outlook(
     let is_linear = |part: &&PartGrowth| part.kind == GrowthKind::Linear;
     let kept = growth.iter().filter(is_linear).any(|part| part.part == TrackedPart::KeptMemory);
     let series = if kept { of_readings(samples) } else { of_memory(samples) };
+    // Any growth: this is an outlook, and the caller says whether it is proven.
     let found = steady_growth(&series, 0.0)?;
     let (rate, high) = (found.course.1, found.late_high);
     let interval = (2.0 * rate - high, high);
+    // Without growth beyond doubt no time until the limit is named.
     let left = limit.map(|limit| limit.left().0 as f64).filter(|_| interval.0 > 0.0);
     Some(GrowthOutlook {
         proven: growth.iter().any(|part| part.kind == GrowthKind::Linear),
         per_second: rate,
         interval,
         limit_in_s: left.map(|left| left / rate),
+        // The fastest rate reaches the limit first.
         limit_between_s: left.map(|left| (left / interval.1, left / interval.0)),
     })
 }
@@ -48,6 +51,7 @@ fn of_memory(samples: &[Sample]) -> Vec<(f64, f64)> {
     let memory = tracked_memory(samples);
     let driven = samples.iter().any(|sample| sample.answered.is_some());
     let processes = samples.last().map_or(0, |last| last.processes);
+    // Without load, samples have another rate; another number of processes is a jump.
     let counted = samples
         .iter()
         .filter(|sample| sample.processes == processes && driven == sample.answered.is_some());
@@ -55,6 +59,7 @@ fn of_memory(samples: &[Sample]) -> Vec<(f64, f64)> {
         .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, memory(sample)?.0 as f64)))
         .collect();
     let each = known.len().div_ceil(POINTS).max(1);
+    // Medians of both, so that thinning keeps a sawtooth's middle.
     let middle = |points: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| {
         median(&points.iter().map(of).collect::<Vec<f64>>())
     };
@@ -75,6 +80,7 @@ pub fn outlook_sentence(
     let now = rate(outlook.per_second);
     let so_far =
         format!("so far {now} per second ({} to {}, 90 % interval)", rate(low), rate(high));
+    // An interval with zero in it is no growth yet, whatever else was proven.
     let proven = match outlook.proven {
         _ if low <= 0.0 => ", which may be no growth",
         true => ", proven to be steady",
@@ -112,6 +118,7 @@ fn duration(seconds: f64) -> String {
 fn clock(now_ms: u64, seconds: f64) -> String {
     let at = now_ms as f64 / 1e3 + seconds;
     let minutes = (at / 60.0).rem_euclid(1440.0) as u64;
+    // By the date, not by 24 hours: tomorrow at dawn is one day later.
     let days = (at / 86_400.0).floor() - (now_ms as f64 / 86.4e6).floor();
     let later = if days >= 1.0 { format!(", {days:.0} days later") } else { String::new() };
     format!("{:02}:{:02}{later}", minutes / 60, minutes % 60)

@@ -27,6 +27,7 @@ pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth>
 ///
 /// Each trial is first shifted to the common level, because trials differ in level by more than a leak adds.
 fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
+    // Block 0 warms the machine up and is not scored.
     let runs: Vec<Run<'_>> = trials
         .iter()
         .filter(|t| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok)
@@ -66,6 +67,7 @@ fn without_details(sample: &Sample) -> Sample {
 fn load_samples(trial: &Trial) -> Option<Run<'_>> {
     let (from, to) = trial.load_window_ms?;
     let requests = trial.load.as_ref()?.completed as f64;
+    // A load of no time has no even spread; 1 avoids the division by zero.
     let length = (to - from).max(1) as f64;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
     let placed = inside.map(|sample| {
@@ -77,16 +79,19 @@ fn load_samples(trial: &Trial) -> Option<Run<'_>> {
 
 /// The series of all runs, shifted to their common level, in one order.
 fn overlaid(runs: &[Run<'_>], series: impl Fn(&[PlacedSample<'_>]) -> Series) -> Series {
+    // A trial without the figure has no level to be shifted by.
     let runs: Vec<Series> =
         runs.iter().map(|run| series(run)).filter(|one| !one.is_empty()).collect();
     let levels: Vec<f64> =
         runs.iter().map(|run| run.iter().map(|(_, y)| y).sum::<f64>() / run.len() as f64).collect();
+    // The median level: one trial with a larger heap must not move all others.
     let Some(common) = carat_stats::budget::median(&levels) else { return Vec::new() };
     let mut series: Series = runs
         .iter()
         .zip(&levels)
         .flat_map(|(run, level)| run.iter().map(move |&(x, y)| (x, y - level + common)))
         .collect();
+    // The classifier needs ascending progress; trials overlap.
     series.sort_by(|a, b| a.0.total_cmp(&b.0));
     series
 }

@@ -36,6 +36,7 @@ pub fn found(growth: &PartGrowth) -> String {
         }
         GrowthKind::Rising => {
             let by = growth.rate.map_or_else(String::new, |by| by_rate(growth, by));
+            // Slowing growth has not ended, but a leak would not slow down.
             format!(
                 "still rises, but more and more slowly: by {by} lately ({}, {length}), which is no leak so far",
                 interval(growth)
@@ -77,6 +78,7 @@ fn readings(of: &ReadingEvidence) -> String {
 
 /// Whether the whole interval of the rate is below zero, by more than what does not matter.
 fn falls(growth: &PartGrowth) -> bool {
+    // By more than what does not matter, or noise around zero would be called a fall.
     let matters = -growth.tolerance.unwrap_or(0.0);
     growth.interval.is_some_and(|(_, high)| high < matters)
 }
@@ -95,6 +97,7 @@ pub fn what_decides(open: &[&PartGrowth]) -> Option<String> {
     });
     let required = open.iter().find_map(|part| part.required.as_ref());
     let required =
+        // Readings and samples need different lengths, so both are named.
         required.map(|required| format!("\"grows\" needs at least {}", evidence(required)));
     match (kept, required) {
         (Some(kept), Some(required)) => return Some(format!("{kept}; of the others {required}")),
@@ -102,6 +105,7 @@ pub fn what_decides(open: &[&PartGrowth]) -> Option<String> {
         (None, None) => {}
     }
     let needed = open.iter().filter_map(|part| Some((part.needed?, part.progress)));
+    // The part that needs longest: with it all are decided.
     let (amount, progress) = needed.max_by(|one, other| one.0.total_cmp(&other.0))?;
     Some(format!("about {} would decide", length(progress, amount)))
 }
@@ -148,6 +152,7 @@ fn evidence(of: &GrowthEvidence) -> String {
 
 /// A count that may be a mean: `3 full collections`, `2.5 full collections`.
 fn full_collections(count: f64) -> String {
+    // A mean may be broken, but 3.0 reads as a measured fraction.
     let plain = if count.fract().abs() < 0.05 { 0 } else { 1 };
     format!("{count:.plain$} {}", counted(&count, "full collection"))
 }
@@ -191,6 +196,7 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
         TrackedPart::MallocFree => {
             "free memory inside malloc, which is fragmentation and not a leak: try `arena_max`, `trim` or another `allocator`"
         }
+        // Only if the inner parts are decided: what is undecided may still be the cause.
         _ if is_decided(parts, TrackedPart::KeptObjects)
             && is_decided(parts, TrackedPart::MallocLive) =>
         {
@@ -238,6 +244,7 @@ fn by_rate(growth: &PartGrowth, by: f64) -> String {
 
 fn rate(part: TrackedPart, rate: f64) -> String {
     match part {
+        // Two digits: a tenth of an object per request is a leak of a slot every ten.
         TrackedPart::KeptObjects if rate.abs() < 1000.0 => format!("{rate:.2} objects"),
         _ if rate.abs() < 1000.0 => format!("{rate:.1} B"),
         _ => amount(part, rate),
@@ -297,6 +304,7 @@ fn three_digits(amount: f64) -> String {
         few => return thousands(few),
     };
     let short = rounded / divisor;
+    // Three significant digits, as the bytes beside it.
     let decimals = if short >= 100.0 { 0 } else { 2 - short.log10().floor() as usize };
     format!("{short:.decimals$}{name}")
 }
