@@ -14,6 +14,7 @@ impl CLibrary {
     pub fn of(path: &str) -> Option<Self> {
         let file = path.rsplit('/').next()?;
         // The loader and the library of musl are one file. Before 2.34 the file name of glibc contained the version.
+        // A prefix, because musl's loader has its architecture in its name.
         if file == "libc.so" || ["ld-musl", "libc.musl"].iter().any(|name| file.starts_with(name)) {
             Some(Self::Musl)
         } else if file == "libc.so.6"

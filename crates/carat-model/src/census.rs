@@ -24,10 +24,12 @@ impl ClassAmount {
     /// The sum of both; bytes of malloc only where both know them.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
+        // Unknown plus anything is unknown; a known part alone would look like all of it.
         let malloc = self.malloc_bytes.zip(other.malloc_bytes);
         Self {
             objects: self.objects.saturating_add(other.objects),
             slot_bytes: self.slot_bytes.saturating_add(other.slot_bytes),
+            // Saturating: the counts come from another process's memory, or from a file.
             malloc_bytes: malloc.map(|(one, other)| one.saturating_add(other)),
         }
     }
@@ -54,6 +56,7 @@ impl TrialCensus {
     pub fn new(rubies: u32, classes: BTreeMap<String, ClassAmount>) -> Self {
         let mut by_bytes: Vec<(String, ClassAmount)> = classes.into_iter().collect();
         by_bytes.sort_by_key(|(_, amount)| std::cmp::Reverse(amount.bytes()));
+        // The rest stays as one sum, so that totals are right whatever is cut off.
         let others = by_bytes.split_off(by_bytes.len().min(Self::KEPT));
         Self {
             rubies,
@@ -65,6 +68,7 @@ impl TrialCensus {
 
     /// The objects of a class; `None` if it may be among those without a name here.
     pub fn amount(&self, class: &str) -> Option<ClassAmount> {
+        // A class that is not listed has no objects only if none were left out.
         let none = (self.other_classes == 0).then_some(ClassAmount::NONE);
         self.classes.get(class).copied().or(none)
     }

@@ -23,6 +23,7 @@ pub fn grouped(number: u64) -> String {
 
 /// The noun after a number: `trial` after one, otherwise `trials`, or `processes` where it ends with `s`.
 pub fn counted<N: PartialEq + From<u8>>(number: &N, noun: &str) -> String {
+    // `process` and `class` end with `s`; no noun here is irregular otherwise.
     let ending = match (*number == N::from(1), noun.ends_with('s')) {
         (true, _) => "",
         (false, true) => "es",

@@ -20,6 +20,7 @@ pub struct Fleet {
 impl Fleet {
     /// The types in the order of their first blocks.
     pub fn type_names(&self) -> Vec<&str> {
+        // Few types, so a search in the list keeps their order without a set.
         let mut names: Vec<&str> = Vec::new();
         for name in &self.types {
             if !names.contains(&name.as_str()) {
@@ -31,6 +32,7 @@ impl Fleet {
 
     /// The type of machine of a block; `None` for a block that is not planned.
     pub fn type_of(&self, block: u32) -> Option<&str> {
+        // Block 0 is the warm-up, which every machine runs for itself.
         let place = usize::try_from(block).ok()?.checked_sub(1)?;
         self.types.get(place).map(String::as_str)
     }

@@ -73,11 +73,13 @@ pub struct GroupLimit {
 impl GroupLimit {
     /// What is left of it.
     pub fn left(&self) -> Bytes {
+        // Usage may exceed a limit for a moment, or one that was lowered later.
         self.limit.saturating_sub(self.used)
     }
 
     /// The share that is used, as a fraction.
     pub fn share(&self) -> f64 {
+        // A limit of 0 bytes is one that nothing may use, and its share must stay finite.
         self.used.0 as f64 / self.limit.0.max(1) as f64
     }
 }
@@ -85,6 +87,7 @@ impl GroupLimit {
 impl GroupUse {
     /// The limit with the least left.
     pub fn nearest_limit(&self) -> Option<&GroupLimit> {
+        // By what is left, not by the share: a small group can be nearly full and far from its end.
         self.limits.iter().min_by_key(|limit| limit.left())
     }
 }

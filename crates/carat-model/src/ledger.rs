@@ -56,6 +56,7 @@ impl PartKind {
 
     /// The kinds that Ruby's slots and malloc's memory may be listed as: those from the first of slots to the last of malloc.
     pub const HEAPS: &'static [Self] = {
+        // Computed from the list, so that a new kind between them cannot be forgotten.
         let all: &'static [Self] = &Self::ALL;
         let (up_to_malloc, _) = all.split_at(Self::SlotsOrMalloc as usize + 1);
         up_to_malloc.split_at(Self::SlotsLive as usize).1
@@ -143,6 +144,7 @@ impl SlotPool {
     /// Share of the pool's slots that are free, as a fraction: its fragmentation.
     pub fn fragmentation(&self) -> Option<f64> {
         let (live, free) = (self.live?, self.free?);
+        // An empty pool has no fragmentation, which is not the same as none.
         (live + free > 0).then(|| free as f64 / (live + free) as f64)
     }
 }
@@ -202,6 +204,7 @@ impl RubyHeap {
     /// contradicts another.
     pub fn free_and_all_slots(&self) -> Option<(u64, u64)> {
         let all = self.pools.iter().try_fold(0_u64, |sum, pool| sum.checked_add(pool.slots?))?;
+        // Counted at two moments, so a difference below zero means that they do not fit together.
         let free = all.checked_sub(self.live_slots?)?;
         (all > 0).then_some((free, all))
     }
@@ -209,6 +212,7 @@ impl RubyHeap {
     /// Bytes in pages without any object and in all pages; `None` where a figure is missing or contradicts the other.
     fn empty_and_all_pages(&self) -> Option<(u64, u64)> {
         let (empty, all) = (self.empty_pages?.0, self.all_pages?.0);
+        // The same for pages: a contradiction is unknown and not a share above 1.
         (empty <= all && all > 0).then_some((empty, all))
     }
 }
@@ -273,12 +277,14 @@ pub struct ProcessLedger {
 impl ProcessLedger {
     /// What an arena is called: its number, and that of glibc in the program break `main`.
     pub fn arena_name(&self, arena: &Arena) -> String {
+        // Arena 0 of jemalloc is an arena like the others.
         let is_main = arena.number == 0 && self.allocator.active.as_deref() != Some("jemalloc");
         if is_main { "main".to_owned() } else { arena.number.to_string() }
     }
 
     /// Whether Ruby is loaded in it, as far as its mappings show.
     pub fn may_have_ruby(&self) -> bool {
+        // Without a reading, memory that could be slots is the only trace of a Ruby.
         self.ruby.is_some() || self.parts.iter().any(|part| part.kind == PartKind::SlotsOrMalloc)
     }
 }
@@ -332,6 +338,7 @@ pub struct Ledger {
 impl Ledger {
     /// The share of the total that the parts do not account for, as a fraction.
     pub fn unexplained_share(&self) -> f64 {
+        // A tree of 0 bytes was not read; nothing of it is unexplained.
         if self.pss.0 == 0 {
             0.0
         } else {
@@ -348,16 +355,19 @@ impl Ledger {
     fn rubies(&self) -> Option<Vec<&ProcessLedger>> {
         let (rubies, others): (Vec<_>, Vec<_>) =
             self.processes.iter().partition(|process| process.basis != Basis::ProcOnly);
+        // A child of a Ruby is most likely a Ruby too, just not readable.
         let complete = !others.iter().any(|process| process.has_parent_in(&rubies));
         (self.unread.is_empty() && complete && !rubies.is_empty()).then_some(rubies)
     }
 
     /// Processes that serve: every Ruby whose parent is a Ruby of the tree, or every Ruby where none has such a parent.
     pub fn instances(&self) -> Option<usize> {
+        // One process serves whatever it is.
         if self.processes.len() == 1 && self.unread.is_empty() {
             return Some(1);
         }
         let rubies = self.rubies()?;
+        // A master does not serve; without one, all do.
         match rubies.iter().filter(|process| process.has_parent_in(&rubies)).count() {
             0 => Some(rubies.len()),
             workers => Some(workers),
@@ -377,6 +387,7 @@ impl Ledger {
     /// A part over the whole, each summed over the heaps of all Ruby processes.
     fn share_of_heaps(&self, read: impl Fn(&RubyHeap) -> Option<(u64, u64)>) -> Option<f64> {
         let (mut part, mut whole) = (0.0, 0.0);
+        // One Ruby without figures leaves the share unknown: it could be the odd one.
         for process in self.rubies()? {
             let found = read(process.heap.as_ref()?)?;
             part += found.0 as f64;
@@ -395,12 +406,15 @@ impl Ledger {
                 match part.kind {
                     PartKind::MallocLive => told_apart = true,
                     PartKind::MallocFree => free = free + part.pss,
+                    // Neither free nor live, but part of what malloc has.
                     PartKind::AllocatorOverhead => {}
+                    // Live and free in one figure: their share is unknown for the whole tree.
                     PartKind::Malloc | PartKind::SlotsOrMalloc => return None,
                     _ => continue,
                 }
                 all = all + part.pss;
             }
+            // A Ruby without the part may have it merged elsewhere; 0 would be an invention.
             if !told_apart {
                 return None;
             }

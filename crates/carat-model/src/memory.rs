@@ -98,7 +98,9 @@ pub struct InsideSample {
 /// otherwise proportional memory. A mixture of the two would produce a sawtooth.
 pub fn tracked_memory(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
     let mut whole = samples.iter().filter(|sample| !sample.partial);
+    // A partial sample lacks processes, so it says nothing about which figure is complete.
     let one_process = whole.clone().all(|sample| sample.rss.is_some());
+    // Without any proportional figure resident memory is all there is.
     if one_process || whole.all(|sample| sample.pss.is_none()) {
         |sample| sample.rss.filter(|_| !sample.partial)
     } else {

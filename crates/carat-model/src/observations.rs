@@ -50,15 +50,18 @@ pub struct Observations {
 
 impl Observations {
     pub(crate) fn pss_peak(&self) -> Option<Bytes> {
+        // Samples that end early may have missed the peak.
         self.is_followed(|sample| sample.pss).then_some(())?;
         self.samples.iter().chain(&self.last).filter_map(|sample| sample.pss).max()
     }
 
     /// Highest resident memory of the one process; unknown if any sample of a command that has ended has several.
     pub fn rss_peak(&self) -> Option<Bytes> {
+        // A server is still there at the end, and the kernel has its record.
         if let Some(last) = &self.last {
             return last.rss_peak;
         }
+        // The peak of several processes is not that of one.
         let several = self.samples.iter().any(|sample| sample.processes > 1);
         self.process_peak().filter(|_| !several)
     }
@@ -70,14 +73,17 @@ impl Observations {
         match self.kernel_peak {
             // A process for which nobody waited is not in the kernel's record.
             Some(peak) => Some(sampled.map_or(peak, |sampled| sampled.max(peak))),
+            // Without the kernel's record only samples that reach to the end can be trusted.
             None => sampled.filter(|_| self.is_followed(largest)),
         }
     }
 
     /// A note if a process had so much more memory between two samples that the sampled peak is not the command's.
     pub fn missed_peak(&self) -> Option<String> {
+        // Only moments at which the sampled peak of the tree could have been seen.
         let sampled = self.samples.iter().filter(|sample| sample.pss.is_some());
         let sampled = sampled.filter_map(largest).max()?;
+        // Within 5 % it may be the same moment, read a little later.
         let missed = self.kernel_peak?.0 as f64 >= MISSED * sampled.0 as f64;
         missed.then(|| "its memory was highest between two samples: `memory.pss.peak` is at least 5 % too low, and `memory.process.peak` has the kernel's record".to_owned())
     }
@@ -96,6 +102,7 @@ impl Observations {
     /// Memory of `sample` per process that serves. The ledger after the last request counts these, so a tree of another
     /// number of processes has an unknown number of them.
     pub fn pss_per_instance(&self, sample: Option<&Sample>) -> Option<f64> {
+        // A worker more or less, and the ledger's count is not this sample's.
         let sample = sample.filter(|one| Some(one.processes) == self.processes_at_end())?;
         Some(amount(sample.pss)? / self.ledger()?.instances()? as f64)
     }
@@ -133,6 +140,7 @@ impl Observations {
             let late = series.iter().filter(|(at, _)| *at >= late_from);
             return median(&late.map(|(_, amount)| *amount).collect::<Vec<f64>>());
         };
+        // The last sample was taken after the load, so it counts as its end.
         series.extend(amount(figure(last)).map(|last| (to as f64, last)));
         late_median(&series)
     }
@@ -179,6 +187,7 @@ pub(crate) fn amount(bytes: Option<Bytes>) -> Option<f64> {
 pub fn load_window(report: &LoadReport, began_ms: u64, around: (u64, u64)) -> (u64, u64) {
     let Some((first, last)) = report.window_ms else { return around };
     let [first, last] =
+        // The generator starts before the load and ends after it; clocks may differ by a moment.
         [first, last].map(|moment| moment.saturating_sub(began_ms).clamp(around.0, around.1));
     (first, last)
 }

@@ -41,6 +41,7 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` keeps a width that a table asks for; `write_str` would ignore it.
         f.pad(self.word())
     }
 }

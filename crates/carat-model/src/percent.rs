@@ -10,8 +10,10 @@ pub struct Percent(pub f64);
 impl Percent {
     /// Parses a percentage; the error message gives an example.
     pub fn parse(text: &str) -> Result<Self, String> {
+        // The sign is required: `0.05` could mean a fraction or a percentage.
         let number = text.trim().strip_suffix('%').map(str::trim);
         match number.and_then(|number| number.parse::<f64>().ok()) {
+            // `inf` and `NaN` are numbers to the parser, but no shares.
             Some(value) if value.is_finite() => Ok(Self(value / 100.0)),
             _ => {
                 Err(format!("`{text}` is not a percentage; write for example \"0.25%\" or \"+5%\""))

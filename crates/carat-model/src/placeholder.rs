@@ -17,6 +17,7 @@ pub fn text_parts(text: &str) -> Vec<TextPart<'_>> {
     let (mut from, mut at) = (0, 0);
     while let Some(open) = text[at..].find('{').map(|place| at + place) {
         let after = &text[open + 1..];
+        // The nearest closing brace: a name contains none.
         match after.find('}').map(|close| &after[..close]).filter(|name| is_placeholder_name(name))
         {
             Some(name) => {
@@ -27,6 +28,7 @@ pub fn text_parts(text: &str) -> Vec<TextPart<'_>> {
                 at = open + name.len() + 2;
                 from = at;
             }
+            // Only behind this brace: another one may follow inside, as in JSON.
             None => at = open + 1,
         }
     }

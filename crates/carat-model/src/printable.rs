@@ -11,9 +11,12 @@ pub fn plain(text: &str) -> String {
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
+            // Escape sequences can move the cursor and rewrite what was shown.
             '\u{1b}' => skip_escape(&mut rest),
             '\n' | '\t' => out.push(c),
+            // A carriage return would let a line overwrite itself.
             '\r' => {}
+            // Characters that reverse the direction make a text read as another (Trojan Source).
             c if !is_printable(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -28,6 +31,7 @@ pub fn one_line(text: &str) -> String {
 
 /// At most `most` characters, the last of them an ellipsis if something was cut off.
 pub fn shorten(text: &str, most: usize) -> String {
+    // Looks one character further than allowed, without counting a long text.
     match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
@@ -38,6 +42,7 @@ pub fn shorten(text: &str, most: usize) -> String {
 fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
     match rest.next() {
         Some('[') => {
+            // Final bytes of a CSI sequence are 0x40 to 0x7E (ECMA-48, 5.4).
             for c in rest.by_ref() {
                 if ('\u{40}'..='\u{7e}').contains(&c) {
                     return;
@@ -46,6 +51,7 @@ fn skip_escape(rest: &mut Peekable<Chars<'_>>) {
         }
         Some(']') => {
             while let Some(c) = rest.next() {
+                // An OSC ends with BEL in practice, with ESC \ by the standard (ECMA-48, 8.3.89).
                 if c == '\u{7}' {
                     return;
                 }

@@ -143,6 +143,7 @@ impl Recording {
         match entry {
             Entry::Sample(sample) => self.samples.push(*sample),
             Entry::Marker(marker) => self.markers.push(marker),
+            // The latest replaces the others: the composition is that of the end.
             Entry::Ledger(ledger) => self.ledger = Some(ledger),
             Entry::Growth(growth) => self.growth = growth,
             Entry::End(end) => self.end = Some(*end),

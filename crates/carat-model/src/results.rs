@@ -205,7 +205,9 @@ impl Conclusion {
     pub fn has_required_confidence(&self) -> bool {
         let one_sided =
             matches!(self.role, Role::Guard { .. }) || self.verdict == Verdict::Equivalent;
+        // Files of older versions do not say what their design required.
         let required = self.required_confidence.unwrap_or(if one_sided { 0.9 } else { 0.95 });
+        // Confidences are sums of probabilities, which differ in their last digits.
         self.estimate.is_some_and(|estimate| estimate.confidence >= required - 1e-9)
     }
 }
@@ -372,6 +374,7 @@ pub struct MachineTypeEstimate {
 pub fn assign_file_facts(trials: &mut [Trial], variants: &[Variant], facts: &MachineFacts) {
     for trial in trials {
         let variant = variants.iter().find(|variant| variant.name == trial.variant);
+        // Of an unknown variant nothing is known, so neither is its Ruby.
         let other_ruby = variant.is_none_or(|variant| {
             SETTINGS_OF_RUBY.iter().any(|name| variant.settings.contains_key(*name))
         });

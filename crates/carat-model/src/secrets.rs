@@ -67,6 +67,7 @@ const WORD: usize = 4_000;
 
 /// The text with secrets masked: keys in PEM, passwords in URLs, values of secret names, well-known tokens.
 pub fn mask_secrets(text: &str) -> String {
+    // Keys first: they span lines, which the other masks do not see.
     let text = mask_pem(text);
     let text = mask_credentials(&text);
     let text = mask_values(&text, is_secret_name, |_, _| false);
@@ -82,8 +83,10 @@ pub fn command_line(text: &str) -> String {
     for word in text.split('\0').filter(|word| !word.is_empty()) {
         // A process can have megabytes of arguments. What is masked stays so when its end is cut off.
         let word = plain(&shorten(word, WORD));
+        // `--password VALUE` has its value in the next word; `--password=VALUE` in itself.
         let hides_next = word.starts_with('-') && !word.contains('=') && is_secret_name(&word);
         shown.push(match word.split_once('=') {
+            // A flag in place of the value means that the value was left out.
             _ if value_is_secret && !word.starts_with('-') => HIDDEN.to_owned(),
             // The value of a word ends with the word, whatever characters it has.
             Some((name, _)) if !name.contains(char::is_whitespace) && is_secret_name(name) => {
@@ -93,6 +96,7 @@ pub fn command_line(text: &str) -> String {
         });
         value_is_secret = hides_next;
         length += shown.last().map_or(0, |word| word.chars().count() + 1);
+        // What is not shown need not be read.
         if length > COMMAND_LINE {
             break;
         }
@@ -103,6 +107,7 @@ pub fn command_line(text: &str) -> String {
 /// Whether values of that name are secret.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
+    // `_key` only at the end: `key_store` and `monkey` are no secrets.
     let is_key = name.ends_with("_key") || name.ends_with("-key");
     is_key || SECRET_NAMES.iter().any(|part| name.contains(part))
 }
@@ -111,6 +116,7 @@ fn mask_pem(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find("-----BEGIN ") {
+        // Without an end the rest may be the key, so all of it is hidden.
         let end = rest[start..]
             .find("-----END ")
             .and_then(|end| {
@@ -131,11 +137,13 @@ fn mask_credentials(text: &str) -> String {
     while let Some(place) = rest.find("://") {
         let (before, after) = rest.split_at(place + 3);
         out.push_str(before);
+        // The authority ends here (RFC 3986, 3.2), so an `@` in a path or query is no password.
         let end = after
             .find(|c: char| {
                 c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '<' | '>' | '?' | '#')
             })
             .unwrap_or(after.len());
+        // The last `@`: a password may contain one.
         if let Some(at) = after[..end].rfind('@') {
             out.push_str(HIDDEN);
             rest = &after[at..];
@@ -179,10 +187,12 @@ pub fn is_name_character(c: char) -> bool {
 
 /// Lengths of the separator (with an opening quote) and of the value after a name; `None` if no value follows.
 fn value_after(name: &str, after: &str) -> Option<(usize, usize)> {
+    // JSON and YAML quote the name, so its closing quote comes first.
     let trimmed = after.trim_start_matches(['"', '\'']).trim_start_matches([' ', '\t']);
     let assigned = trimmed.strip_prefix("=>").or_else(|| trimmed.strip_prefix(['=', ':']));
     let value = match assigned {
         Some(value) => value.trim_start_matches([' ', '\t']),
+        // A flag takes its value after a space; a plain word does not.
         None if name.starts_with("--") && after.starts_with(' ') => after.trim_start(),
         None => return None,
     };
@@ -190,6 +200,7 @@ fn value_after(name: &str, after: &str) -> Option<(usize, usize)> {
     let (value, end) = match quoted {
         Some(quote) => {
             let inner = &value[1..];
+            // A quoted value ends at its quote, whatever is in it.
             (inner, inner.find(quote).unwrap_or(inner.len()))
         }
         None => {
@@ -199,6 +210,7 @@ fn value_after(name: &str, after: &str) -> Option<(usize, usize)> {
             (value, skip + value[skip..].find(ends_value).unwrap_or(value.len() - skip))
         }
     };
+    // An empty value hides nothing, and masking it would suggest that there was one.
     (end > 0).then(|| (after.len() - value.len(), end))
 }
 
@@ -218,6 +230,7 @@ fn mask_tokens(text: &str) -> String {
         rest = &rest[start..];
         let end = rest.find(|c| !is_token_character(c)).unwrap_or(rest.len());
         let (token, after) = rest.split_at(end);
+        // Shorter words with such a beginning are ordinary ones.
         let known = TOKEN_STARTS.iter().any(|begin| token.starts_with(begin) && token.len() >= 16);
         out.push_str(if known { HIDDEN } else { token });
         rest = after;

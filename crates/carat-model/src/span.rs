@@ -29,6 +29,7 @@ impl Span {
 
     /// Whole microseconds, at most `u32::MAX`.
     pub fn as_micros(self) -> u32 {
+        // A quantum of more than an hour is no quantum, so saturating loses nothing.
         u32::try_from(self.0.as_micros()).unwrap_or(u32::MAX)
     }
 
@@ -42,6 +43,7 @@ impl Span {
                 "`{text}` is not a span of time; write for example \"30s\", \"500ms\" or \"2m\""
             )
         })?;
+        // `try_from` also refuses NaN and what does not fit, instead of panicking.
         match Duration::try_from_secs_f64(seconds) {
             Ok(span) if span <= LONGEST => Ok(Self(span)),
             _ => Err(format!(
@@ -53,6 +55,7 @@ impl Span {
 
 /// Seconds, at least zero.
 fn parse(text: &str) -> Option<f64> {
+    // A number without a unit is refused: seconds and milliseconds are too easily confused.
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
     let seconds = match unit {
         "us" => 1e-6,
@@ -63,6 +66,7 @@ fn parse(text: &str) -> Option<f64> {
         _ => return None,
     };
     let seconds = number.trim().parse::<f64>().ok()? * seconds;
+    // Also refuses NaN.
     (seconds >= 0.0).then_some(seconds)
 }
 

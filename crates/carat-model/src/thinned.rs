@@ -22,6 +22,7 @@ impl<T> ThinnedSeries<T> {
     /// Adds a value, which is kept if its turn comes.
     pub fn push(&mut self, value: T) {
         if self.pushed.is_multiple_of(self.stride) {
+            // Halved in place: every second value stays, so the selection stays even.
             if self.kept.len() == CAPACITY {
                 let mut keep = false;
                 self.kept.retain(|_| {

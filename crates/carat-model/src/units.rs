@@ -53,6 +53,7 @@ impl Sum for Bytes {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
+            // Three or four significant digits each: differences of a percent must stay visible.
             0..1_000 => format!("{} B", self.0),
             1_000..100_000 => format!("{:.1} kB", self.0 as f64 / 1e3),
             100_000..100_000_000 => format!("{:.2} MB", self.megabytes()),
@@ -84,6 +85,7 @@ impl Unit {
     /// The value in the magnitude that reads best, with its unit.
     pub fn show(self, value: f64) -> String {
         match self {
+            // The magnitude is chosen for the amount, so the sign is written before it.
             Self::Bytes if value < 0.0 => format!("-{}", Bytes((-value) as u64)),
             Self::Bytes => Bytes(value as u64).to_string(),
             Self::Seconds if value.abs() < 1e-3 => format!("{:.0} µs", value * 1e6),

@@ -30,15 +30,18 @@ impl Ledger {
     /// `None` where no Ruby forked another, a Ruby could not be read, or one does not tell live memory from free.
     pub fn least(&self) -> Option<Bytes> {
         let rubies = self.rubies()?;
+        // Other programs are part of the tree's memory, and no setting of Ruby changes them.
         let others = self.processes.iter().filter(|process| process.basis == Basis::ProcOnly);
         let mut least: Bytes = others.map(|process| process.pss).sum();
         least = least + own_files(&rubies);
+        // Without a fork there is nothing that could be shared better.
         let mut has_forked = false;
         for ruby in &rubies {
             let live = HeapsInUse::of(ruby)?;
             let parent = rubies.iter().find(|other| Some(other.pid) == ruby.parent);
             has_forked |= parent.is_some();
             let needed = match parent {
+                // A worker needs only what it keeps beyond what it inherited.
                 Some(parent) => live.kept_beyond(&HeapsInUse::of(parent)?),
                 None => live.bytes,
             };
@@ -51,6 +54,7 @@ impl Ledger {
     pub fn over_least(&self) -> Option<f64> {
         let (least, rubies) = (self.least()?, self.rubies()?);
         let proportional: Bytes = files(&rubies).map(|files| files.pss).sum();
+        // Files as this tree alone would have them, the same as in the least.
         let own = self.pss.saturating_sub(proportional) + own_files(&rubies);
         Some(own.0 as f64 / least.0 as f64)
     }
@@ -65,6 +69,7 @@ fn files<'a>(rubies: &'a [&ProcessLedger]) -> impl Iterator<Item = &'a LedgerPar
 /// once.
 fn own_files(rubies: &[&ProcessLedger]) -> Bytes {
     let alone: Bytes = files(rubies).map(|files| files.private).sum();
+    // Shared files need to be in memory once, as much as the process with most of them uses.
     let shared = files(rubies).map(|files| files.resident.saturating_sub(files.private)).max();
     alone + shared.unwrap_or_default()
 }
@@ -97,6 +102,7 @@ impl HeapsInUse {
         for part in &process.parts {
             match part.kind {
                 PartKind::SlotsLive | PartKind::MallocLive => told_apart += 1,
+                // Live by definition: dead contents are dropped with their young objects.
                 PartKind::TransientHeap => {}
                 PartKind::Malloc | PartKind::SlotsOrMalloc => return None,
                 _ => continue,
@@ -104,13 +110,16 @@ impl HeapsInUse {
             bytes = bytes + part.resident;
         }
         let (objects, old) = (heap.live_slots?, heap.old_objects?);
+        // Slots and malloc both: one of them alone is no sum of live memory.
         (told_apart == 2).then_some(Self { bytes, objects, old })
     }
 
     /// Bytes by which it exceeds its parent, as far as the additional objects have survived collections.
     fn kept_beyond(&self, parent: &Self) -> Bytes {
+        // A worker may have freed what it inherited, and then needs nothing more.
         let more = self.bytes.saturating_sub(parent.bytes);
         let objects = self.objects.saturating_sub(parent.objects);
+        // Old objects beyond all of the parent's: inherited ones are old in the worker as well.
         let kept = self.old.saturating_sub(parent.objects).min(objects);
         if objects == 0 {
             return Bytes(0);

@@ -224,6 +224,7 @@ impl CableOptions {
     }
 
     fn check_most(&self) -> Result<(), LoadOptionError> {
+        // Products of two numbers of 32 bits fit into 64.
         let connections = u64::from(self.steps) * u64::from(self.step_size);
         check_most([
             ("cable: steps times step_size", connections, MOST_CONNECTIONS),
@@ -239,6 +240,7 @@ impl CableOptions {
             (self.step_size, "step_size"),
             (self.broadcasts, "broadcasts"),
             (self.ramp, "ramp"),
+            // Absent is not zero; the default applies then.
             (self.concurrency.unwrap_or(1), "concurrency"),
         ] {
             if value == 0 {
@@ -269,20 +271,24 @@ impl ProtocolOptions for CableOptions {
             url: self.path.clone(),
             channel: self.channel.clone(),
             action: self.action.clone(),
+            // An empty name is how a user says that the channel sends no result.
             result: Some(self.result.clone()).filter(|result| !result.is_empty()),
             steps: self.steps,
             step_size: self.step_size,
             broadcasts: self.broadcasts,
             pace: Pace::new(self.rate, self.arrivals, self.concurrency.unwrap_or(8))?,
             ends: if own_end { BroadcastEnd::Own } else { BroadcastEnd::Everyone },
+            // Below this length the token that identifies a broadcast would not fit.
             payload: self.payload.max(PAYLOAD_MIN),
             shape: if self.payload_object { PayloadShape::Object } else { PayloadShape::String },
             ramp: self.ramp,
             ready_s: self.ready_within.as_seconds(),
             origin: self.origin.clone(),
             headers: sorted_headers(&self.headers),
+            // Action Cable pings every 3 s, and its client counts two missed pings as stale.
             stale_s: 6.0,
             reopen_stale: self.reopen_stale,
+            // Long enough for a duplicate in the server's queue, short beside any step.
             linger_s: 0.2,
             options: ConnectionOptions {
                 timeout_s: self.timeout.as_seconds(),

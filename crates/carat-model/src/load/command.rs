@@ -18,6 +18,7 @@ struct CommandReport {
 
 /// The report in the output of a command: its last line that is one.
 pub fn report_of_command(output: &str) -> Option<LoadReport> {
+    // From the end: a command may print intermediate figures first.
     output.lines().rev().find_map(|line| report(line.trim()))
 }
 
@@ -26,12 +27,14 @@ fn report(line: &str) -> Option<LoadReport> {
     let object = Some(line).filter(|line| line.starts_with('{'))?;
     let found: CommandReport = serde_json::from_str(object).ok()?;
     let CommandReport { completed, seconds, errors } = found;
+    // Also refuses NaN, which compares as false.
     if !(seconds > 0.0 && seconds.is_finite()) {
         return None;
     }
     let totals = LoadTotals {
         completed,
         // Nothing is known to have been due beyond what completed.
+        // Without a count of errors 0 means that no share can be computed.
         expected: errors.map_or(0, |errors| completed.saturating_add(errors)),
         seconds,
         latency: &|_| None,

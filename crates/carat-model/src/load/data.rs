@@ -40,6 +40,7 @@ impl DataFile {
 
     pub(super) fn move_to(&mut self, folder: &Path) {
         let (Self::Named(file) | Self::Fixed { file, .. }) = self;
+        // An absolute path stays as it is: joining replaces the folder.
         *file = folder.join(&*file).display().to_string();
     }
 }

@@ -180,6 +180,7 @@ fn one() -> u32 {
 }
 
 fn parse_method(text: &str) -> Result<String, String> {
+    // Methods are case-sensitive (RFC 9110, 9.1); users write `post`.
     Ok(text.to_ascii_uppercase())
 }
 
@@ -257,6 +258,7 @@ impl HttpOptions {
     fn amount(&self) -> Result<Amount, LoadOptionError> {
         match (self.requests, self.duration) {
             (Some(_), Some(_)) => Err(LoadOptionError::Amount),
+            // A load of nothing would end at once and have no figures.
             (Some(0), None) => Err(LoadOptionError::Zero("http.requests")),
             (Some(requests), None) => Ok(Amount::Requests(requests)),
             (None, Some(duration)) if duration.0.is_zero() => {
@@ -276,6 +278,7 @@ impl HttpOptions {
             expect_status: self.expect_status,
             expect_body: self.expect_body.clone(),
         };
+        // Scenarios have requests of their own, and an unused route would have a row.
         if !self.scenario.is_empty() {
             return Vec::new();
         }
@@ -290,6 +293,7 @@ impl HttpOptions {
             let message = "and routes exclude each other: keep one".to_owned();
             return Err(LoadOptionError::Scenario(message));
         }
+        // Compared with the defaults: a flag that was not given cannot be told otherwise.
         let plain = Self::default();
         let has_request = self.method != plain.method || self.body != plain.body;
         let expects = self.expect_status.is_some() || self.expect_body.is_some();
@@ -301,6 +305,7 @@ impl HttpOptions {
             let message = "is missing: `data` has values for scenarios; add one".to_owned();
             return Err(LoadOptionError::Scenario(message));
         }
+        // No scenario could ever be chosen.
         if !self.scenario.is_empty() && self.scenario.iter().all(|one| one.weight == 0) {
             return Err(LoadOptionError::Zero("http.scenario.weight"));
         }
@@ -318,6 +323,7 @@ impl HttpOptions {
             }
             (Some(file), None) => (file, self.replay_format),
             (None, Some(file)) => (file, Some(ReplayFormat::Urls)),
+            // Silently ignored keys would let a user believe that they act.
             (None, None) if self.has_replay_keys() => {
                 let keys = "`replay_format`, `pace`, `all_methods` and `private_headers`";
                 return Err(replay_error(&format!("is missing: {keys} are about a replayed file")));
@@ -331,6 +337,7 @@ impl HttpOptions {
         if self.method != plain.method || self.body != plain.body {
             return Err(replay_error("excludes `method` and `body`: the file has them"));
         }
+        // Recorded times and a rate are two answers to the same question.
         if self.pace.is_some() && (self.rate.is_some() || self.urls.is_some()) {
             return Err(replay_error(
                 "with `pace` excludes `rate` and `urls`: `pace` sends at the times of a log",
@@ -381,6 +388,7 @@ impl ProtocolOptions for HttpOptions {
             base: String::new(),
             routes,
             scenarios: self.scenarios()?,
+            // Any content for now: the digest is added when the experiment begins.
             data: self.data.clone().map(DataFile::Named),
             replay: self.replay()?,
             connections: self.connections,
@@ -403,6 +411,7 @@ impl ProtocolOptions for HttpOptions {
     }
 
     fn set_url_path(&mut self, path: &str) {
+        // An explicit path wins over that of the URL.
         if self.path == Self::default().path {
             path.clone_into(&mut self.path);
         }
@@ -416,6 +425,7 @@ impl ProtocolOptions for HttpOptions {
         self.scenario = table.scenario;
         self.data = self.data.take().or(table.data);
         // A flag replaces the file's header of the same name.
+        // Before the flags, because the last header of a name counts.
         self.headers.splice(0..0, table.headers);
     }
 
@@ -425,6 +435,7 @@ impl ProtocolOptions for HttpOptions {
 
     fn warmup(&self, load: &HttpLoad) -> Option<HttpLoad> {
         let amount = match (self.warmup, load.amount) {
+            // A tenth of fewer than ten requests is none.
             (Some(0), _) | (None, Amount::Requests(..10)) => return None,
             (Some(requests), _) => Amount::Requests(requests),
             (None, Amount::Requests(requests)) => Amount::Requests(requests / 10),
@@ -443,6 +454,7 @@ impl RouteOptions {
     fn parse(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('=').and_then(|(weight, path)| {
             let path = path.to_owned();
+            // Only the first `=`: a path may have a query.
             weight.parse().ok().map(|weight| Self { path, weight, ..Self::default() })
         });
         parsed.ok_or_else(|| "a route is written `WEIGHT=/path`, such as `3=/posts`".to_owned())

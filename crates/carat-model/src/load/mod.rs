@@ -105,6 +105,7 @@ macro_rules! declare_loads {
                         });
                     }
                 )*
+                // Several tables would be several loads, of which each trial could run only one.
                 let exactly_one = templates.len() == 1 && self.command.is_none();
                 templates.pop().filter(|_| exactly_one).ok_or(LoadOptionError::Kind)
             }
@@ -119,6 +120,7 @@ impl LoadSpec {
     #[must_use]
     pub fn in_folder(mut self, folder: &Path) -> Self {
         let options = self.connection_options();
+        // Relative to the experiment's file, wherever carat was started.
         options.ca = options.ca.take().map(|file| folder.join(file).display().to_string());
         if let Self::SqlQueue(load) = &mut self
             && let Some(file) = load.database.strip_prefix("sqlite:")
@@ -151,6 +153,7 @@ impl LoadSpec {
     }
 
     /// The file whose content the load has, with the key that names it. No load has two.
+    // One file per load: its digest is part of the plan.
     fn file(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Http(HttpLoad { replay: Some(replay), .. }) => {
@@ -168,6 +171,7 @@ impl LoadSpec {
     /// # Errors
     /// Those of `fill`.
     pub fn filled(self, fill: impl FnOnce(&str) -> Result<String, String>) -> Result<Self, String> {
+        // The port of a service is known only once the trial has started it.
         match self {
             Self::Sidekiq(load) => {
                 Ok(Self::Sidekiq(SidekiqLoad { redis: fill(&load.redis)?, ..load }))
@@ -175,6 +179,7 @@ impl LoadSpec {
             Self::SqlQueue(load) => {
                 Ok(Self::SqlQueue(SqlQueueLoad { database: fill(&load.database)?, ..load }))
             }
+            // Loads of the server itself get its address by `at`.
             other => Ok(other),
         }
     }
@@ -212,6 +217,7 @@ impl LoadTemplate {
 
     /// Fixes the content of that file by its SHA-256 in hex.
     pub fn fix_content(&mut self, sha256: &str) {
+        // The warm-up too: both read the file, and either could meet another content.
         for load in std::iter::once(&mut self.measured).chain(&mut self.warmup) {
             if let Some(data) = load.data() {
                 *data = data.fixed(sha256);

@@ -64,6 +64,7 @@ pub trait ProtocolOptions: clap::Args + Clone + Debug + Default {
         let [plain, secure] = Self::SCHEMES;
         let TlsOptions { tls, ca, insecure } = self.tls_options();
         match (tls, ca.is_some(), insecure) {
+            // Rules about certificates without TLS would be ignored, and two rules contradict.
             (_, true, true) | (false, true, _) | (false, _, true) => Err(LoadOptionError::Tls),
             (tls, ..) => Ok(if tls { secure } else { plain }),
         }
@@ -157,7 +158,9 @@ impl Pace {
         at_once: u32,
     ) -> Result<Self, LoadOptionError> {
         match (rate, arrivals) {
+            // Zero and below first, for the better message; NaN fails both comparisons.
             (Some(per_second), _) if per_second <= 0.0 => Err(LoadOptionError::Zero("rate")),
+            // The schedule counts nanoseconds, so a higher rate has no distance between sends.
             (Some(per_second), _) if per_second.is_nan() || per_second > MOST_PER_SECOND => {
                 Err(LoadOptionError::Rate)
             }
@@ -228,11 +231,13 @@ pub(super) fn check_most(
 pub(super) const ERRORS: Percent = Percent(0.01);
 
 fn is_usual_share(errors: &f64) -> bool {
+    // Exactly equal: both come from the same constant, or the user set another.
     *errors == ERRORS.0
 }
 
 /// A share of errors that can be a limit.
 pub(super) fn check_errors(errors: Percent) -> Result<f64, LoadOptionError> {
+    // The range also refuses NaN.
     let valid = (0.0..=1.0).contains(&errors.0);
     if valid { Ok(errors.0) } else { Err(LoadOptionError::Errors(errors)) }
 }

@@ -50,6 +50,7 @@ impl ReplayPace {
             return Ok(Self(1.0));
         }
         match text.strip_suffix('x').and_then(|factor| factor.parse::<f64>().ok()) {
+            // Refuses NaN and infinity too: neither is within the range.
             Some(factor) if factor > 0.0 && factor <= FASTEST => Ok(Self(factor)),
             _ => Err(format!("`{text}` is not a pace; write \"recorded\", or a factor as \"2x\"")),
         }

@@ -57,6 +57,7 @@ pub struct RouteFailure {
 impl RouteFailure {
     /// Route, reason and count: `POST /users.json → 500 ×12`.
     pub fn summary(&self) -> String {
+        // The status says more than the kind where a response came.
         let reason = match (self.kind.as_str(), self.status) {
             ("status", Some(status)) => status.to_string(),
             ("body", Some(status)) => format!("{status} with another body"),
@@ -130,6 +131,7 @@ impl LoadReport {
     pub fn refused_because(&self) -> Option<String> {
         let refused = |flag: &&LoadFlag| REFUSED.contains(&flag.code.as_str());
         let fatal = |flag: &&LoadFlag| flag.severity == Severity::Fatal;
+        // In the order of the findings, the most severe first.
         let flag = self.flags.iter().filter(fatal).find(refused)?;
         Some(format!("{}: {}", flag.code, flag.message))
     }

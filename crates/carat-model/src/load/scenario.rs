@@ -112,6 +112,7 @@ impl ScenarioTable {
     /// If the text is malformed or has no scenario.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let file: ScenarioFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        // An experiment file has the table inside `[load.http]`, a file of scenarios at its top.
         let mut table = file.load.and_then(|load| load.http).unwrap_or(file.own);
         if table.scenario.is_empty() {
             let message = "it has neither [[scenario]] nor [[load.http.scenario]]: add one";
@@ -200,6 +201,7 @@ impl ScenarioOptions {
         if self.steps.is_empty() {
             return Err(format!("`{}` has no steps", self.name));
         }
+        // After the first pass such a user would have nothing to send.
         if self.steps.iter().all(|step| step.once) {
             return Err(format!(
                 "every step of `{}` has `once`, so nothing is left to repeat: add a step without it",
@@ -224,13 +226,16 @@ impl StepOptions {
         let (method, path) = self.request().ok_or_else(|| {
             "needs exactly one of `get`, `post`, `put`, `patch` and `delete`".to_owned()
         })?;
+        // A placeholder may be a whole path or URL that a page linked to.
         if !path.starts_with(['/', '{']) {
             return Err(format!("path `{path}` must start with `/` or a placeholder"));
         }
         let body = self.sent()?;
+        // Servers may ignore or refuse it (RFC 9110, 9.3.1).
         if method == "GET" && body != StepBody::Empty {
             return Err("a GET request has no body: use `post`".to_owned());
         }
+        // A step's header replaces the load's of the same name, because the later one counts.
         let own = headers.iter().chain(&self.headers).cloned().collect::<Vec<_>>();
         let mut take = Vec::new();
         for (name, options) in &self.take {
@@ -261,6 +266,7 @@ impl StepOptions {
         ];
         let mut given =
             all.into_iter().filter_map(|(method, path)| Some((method, path.as_deref()?)));
+        // Exactly one: two methods would be two requests.
         given.next().filter(|_| given.next().is_none())
     }
 
@@ -277,6 +283,7 @@ impl StepOptions {
 
 impl TakeOptions {
     fn source(&self, name: &str) -> Result<TakeFrom, String> {
+        // `{user}` and `{env.NAME}` have meanings of their own.
         if !is_placeholder_name(name) || name.contains('.') || name == "user" {
             return Err(format!(
                 "`{name}` cannot be the name of a value: use lower-case letters, digits, `_` and `-`, and not `user`"
@@ -295,6 +302,7 @@ impl TakeOptions {
                 ));
             }
         };
+        // It would be ignored, and the value be another one than the user expects.
         if self.attribute.is_some() && self.css.is_none() {
             return Err(format!(
                 "`{name}` has an `attribute` but no `css`: only elements have one"

@@ -144,6 +144,7 @@ impl SidekiqOptions {
     /// # Errors
     /// If the options contradict each other.
     pub fn load(&self, base: &str) -> Result<SidekiqLoad, LoadOptionError> {
+        // A path stands for "the server of the URL", see `at`.
         let own = Self { redis: "/".to_owned(), ..self.clone() };
         own.validate().map(|load| Self::at(load, base))
     }
@@ -156,10 +157,12 @@ impl SidekiqOptions {
             }
             (Some(0), None, _) => Err(LoadOptionError::Zero("sidekiq.jobs")),
             (Some(number), None, _) => Ok(Amount::Requests(number)),
+            // Without a rate jobs are pushed as fast as possible, which no duration ends sensibly.
             (None, Some(_), None) => jobs("has a `duration` and no `rate`: say how many `jobs`"),
             (None, Some(duration), Some(_)) if duration.0.is_zero() => {
                 Err(LoadOptionError::Zero("sidekiq.duration"))
             }
+            // A rate without an end runs for ten seconds, as an HTTP load does.
             (None, duration, Some(_)) => {
                 Ok(Amount::Seconds(duration.map_or(10.0, Span::as_seconds)))
             }
@@ -180,6 +183,7 @@ impl SidekiqOptions {
             return Err(LoadOptionError::Zero("sidekiq.at_once"));
         }
         check_most([("sidekiq.jobs", self.jobs.unwrap_or_default(), MOST_SENDS)])?;
+        // Reading without a pause would make Redis the bottleneck.
         if self.poll.0.is_zero() {
             return Err(LoadOptionError::Zero("sidekiq.poll"));
         }
@@ -223,6 +227,7 @@ impl ProtocolOptions for SidekiqOptions {
         let redis = match load.redis.as_str() {
             "/" => base.to_owned(),
             path if path.starts_with('/') => format!("{base}{path}"),
+            // A whole URL is that of an experiment, which has its own server.
             _ => return load,
         };
         SidekiqLoad { redis, ..load }
@@ -239,6 +244,7 @@ impl ProtocolOptions for SidekiqOptions {
 
     fn warmup(&self, load: &SidekiqLoad) -> Option<SidekiqLoad> {
         let amount = match (self.warmup, load.amount) {
+            // A tenth of fewer than ten jobs is none.
             (Some(0), _) | (None, Amount::Requests(..10)) => return None,
             (Some(jobs), _) => Amount::Requests(jobs),
             (None, Amount::Requests(jobs)) => Amount::Requests(jobs / 10),

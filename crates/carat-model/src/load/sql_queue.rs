@@ -153,6 +153,7 @@ impl ProtocolOptions for SqlQueueOptions {
         if self.at_once.is_some() && self.rate.is_some() {
             return missing("has `rate` and `at_once`, which exclude each other: keep one");
         }
+        // Counting without a pause would keep the database busy with nothing else.
         if self.poll.0.is_zero() {
             return Err(LoadOptionError::Zero("sql_queue.poll"));
         }
