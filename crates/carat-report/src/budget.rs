@@ -104,11 +104,13 @@ impl Budget {
     /// # Errors
     /// If the comparison, the metric or the limit is missing or invalid.
     pub fn parse(text: &str) -> Result<Self, BudgetError> {
+        // The first comparison: a metric's name contains none.
         let place =
             text.find(['<', '>']).ok_or_else(|| BudgetError::NoComparison(text.to_owned()))?;
         let (name, rest) = (text[..place].trim(), &text[place..]);
         let inclusive = rest[1..].starts_with('=');
         let limit = rest[if inclusive { 2 } else { 1 }..].trim();
+        // An unknown metric would have no values, and its budget would never break.
         let metric = metric::find(name).ok_or_else(|| BudgetError::UnknownMetric {
             text: text.to_owned(),
             name: name.to_owned(),
@@ -136,6 +138,7 @@ impl Budget {
 
     /// Whether an interval proves it: kept if all of it is within the limit, broken if none of it is.
     fn proven(&self, (low, high): (f64, f64), limit: f64) -> Kept {
+        // The ends decide for all between them: the limit cuts an interval in at most two.
         match (self.allows(low, limit), self.allows(high, limit)) {
             (true, true) => Kept::Yes,
             (false, false) => Kept::Broken,
@@ -162,6 +165,7 @@ impl Budget {
             );
         };
         let measured = numbers::estimate(metric, &estimate);
+        // Before the comparison: an interval with less confidence proves neither.
         if !conclusion.has_required_confidence() {
             let blocks = numbers::count(conclusion.blocks as usize, "block");
             let confidence = numbers::percent(estimate.confidence, 0);
@@ -186,6 +190,7 @@ impl Budget {
         };
         let trials = numbers::count(summary.n, "trial");
         let median = format!("median {} of {trials}", unit.show(summary.median));
+        // By the interval, not the median: a median moves from run to run.
         match median_interval(&values, CONFIDENCE) {
             None => {
                 let why = format!("{median}; needs at least {FEWEST_TRIALS} trials that count");
@@ -209,9 +214,11 @@ fn needs(results: &Results, judge: &Judge, of: (&str, &str), limit: f64) -> Stri
 
 /// Checks every budget for every variant it applies to: a change for all but the baseline, a value for all.
 pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
+    // One judge for all budgets: its tables take noticeable time.
     let judge = Judge::new(question(&results.info));
     let mut outcomes = Vec::new();
     for budget in budgets {
+        // The baseline does not differ from itself.
         let skipped = usize::from(matches!(budget.limit, Limit::Change(_)));
         for variant in results.info.variants.iter().skip(skipped) {
             let name = variant.name.as_str();
@@ -241,8 +248,10 @@ fn parse_limit(text: &str, unit: Unit) -> Option<Limit> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_')));
     let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
     let value: f64 =
+        // `inf` and `NaN` parse as numbers, and would be kept by everything.
         number.replace('_', "").parse().ok().filter(|value: &f64| value.is_finite())?;
     let suffix = suffix.trim();
+    // Only with a sign: `2%` of an error rate is a value, `+2%` a change.
     if suffix == "%" && number.starts_with(['+', '-']) {
         return Some(Limit::Change(value / 100.0));
     }

@@ -9,6 +9,7 @@ pub(crate) const NAME: usize = 44;
 /// A name from the observed process, cut and filled up to its column.
 pub(crate) fn padded(name: &str) -> String {
     let name = shorten(&one_line(name), NAME - 2);
+    // By columns, because wide characters take two.
     let fill = NAME.saturating_sub(columns(&name));
     name + &" ".repeat(fill)
 }
@@ -33,8 +34,10 @@ const STRIP: usize = 72;
 pub(crate) fn strip(filled: &[f64]) -> String {
     let width = STRIP.min(filled.len());
     let cell = |at: usize| {
+        // Integer division spreads the rest evenly; every stretch is in exactly one cell.
         let part = &filled[at * filled.len() / width..(at + 1) * filled.len() / width];
         let mean = part.iter().sum::<f64>() / part.len().max(1) as f64;
+        // Nearly empty and nearly full have shades of their own: they are what a reader looks for.
         let shade = [0.02, 0.35, 0.7, 0.95].iter().filter(|&&bound| mean >= bound).count();
         SHADES[shade]
     };

@@ -113,6 +113,7 @@ fn write_heap(out: &mut String, heap: &HeapCensus) -> fmt::Result {
         heap.page_bytes >> 10,
     )?;
     let thin = heap.pages_by_share.iter().take(2).sum::<u64>();
+    // Pages without objects are less than a fifth full too, but counted as empty.
     let thin = thin.saturating_sub(heap.pages_without_objects);
     writeln!(
         out,
@@ -132,6 +133,7 @@ fn write_heap(out: &mut String, heap: &HeapCensus) -> fmt::Result {
     if let Some(ages) = &heap.ages {
         write_ages(out, ages)?;
     }
+    // One pool is the whole heap, which is above already.
     for pool in heap.pools.iter().filter(|_| heap.pools.len() > 1) {
         writeln!(
             out,
@@ -178,6 +180,7 @@ fn write_classes(out: &mut String, classes: &[ClassCount], most: usize) -> fmt::
     if classes.is_empty() || most == 0 {
         return Ok(());
     }
+    // The column is there for all classes or for none, so that the table is aligned.
     let held = classes.iter().any(|class| class.malloc_bytes.is_some());
     let malloc = if held { format!("{:>12}", "malloc") } else { String::new() };
     writeln!(out, "\n  {:<NAME$}{:>12}{:>12}{malloc}{:>9}", "class", "objects", "slots", "old")?;

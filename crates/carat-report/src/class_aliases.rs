@@ -50,6 +50,7 @@ impl ClassAliases {
         if internal || RUBYS_OWN.binary_search(&name).is_ok() {
             return name.to_owned();
         }
+        // In the order of first use, so that equal reports have equal numbers.
         let next = self.0.len() + 1;
         let number = *self.0.entry(name.to_owned()).or_insert(next);
         format!("class {number}")

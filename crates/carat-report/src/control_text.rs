@@ -36,6 +36,7 @@ fn rest(results: &Results, compared: &ControlComparison) -> String {
 /// `uses 1.2 % less memory than default (0.8 to 1.6 %)`.
 fn against_baseline(results: &Results, whole: Option<&Conclusion>) -> String {
     let baseline = facts::baseline(results);
+    // An estimate only where an interval exists; a number alone would be read as a result.
     let found = whole.and_then(|whole| Some((whole, whole.estimate?)));
     let Some((whole, estimate)) = found else {
         return format!("cannot be compared with {baseline} yet");
@@ -133,6 +134,7 @@ fn undecided_part(results: &Results, compared: &ControlComparison) -> String {
         Verdict::Equivalent => {
             format!("what {variant} does beyond {control} makes no difference that matters")
         }
+        // A difference was found beyond the control, so only the control's own is missing.
         difference if is_difference(difference) => {
             format!("what {variant} does beyond {control} has an effect")
         }

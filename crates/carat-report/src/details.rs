@@ -47,6 +47,7 @@ impl DetailLine {
 /// Every section that the results have something for.
 pub(crate) fn sections(results: &Results) -> Vec<DetailSection> {
     let metrics = facts::metrics(results).into_iter();
+    // Only what decides: exploratory metrics are in the whole report.
     let compared = metrics.filter(|metric| facts::is_compared(results, metric));
     let compared = compared.map(|metric| {
         let role = if metric == results.info.primary { "" } else { ", a guard" };
@@ -78,6 +79,7 @@ fn metric_table(results: &Results, metric: &str) -> FactTable {
     let unit = facts::unit(metric);
     for variant in &results.info.variants {
         let summary = facts::variant_summary(results, &variant.name, metric);
+        // Up to three trials the quartiles are the values themselves.
         let middle_half = summary.filter(|found| found.n > 3).map_or("–".to_owned(), |found| {
             format!("{} – {}", unit.show(found.lower), unit.show(found.upper))
         });
@@ -116,6 +118,7 @@ fn judged_cells(results: &Results, conclusion: &Conclusion, scale: f64) -> [Cell
 
 /// The largest end of any interval of a metric: half the width of every bar.
 fn scale(results: &Results, metric: &str) -> f64 {
+    // One scale per metric, so that the bars of its rows can be compared.
     let with_controls = results.controls.iter().map(|compared| &compared.conclusion);
     let of_metric = results.conclusions.iter().chain(with_controls).filter(|c| c.metric == metric);
     of_metric
@@ -148,6 +151,7 @@ fn parts(results: &Results) -> Option<DetailSection> {
 /// The parts that are large enough to matter, the sum of the others, and all memory.
 fn push_parts(table: &mut FactTable, one: &VariantParts) {
     let largest = one.largest_difference();
+    // Parts below three percent of the largest are noise beside it.
     let (shown, others) = one.differing_by(0.03 * largest);
     let hidden = shown.len() < one.lines.len();
     for line in shown {

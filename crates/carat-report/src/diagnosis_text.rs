@@ -15,6 +15,7 @@ pub fn diagnosis_text(diagnosis: &Diagnosis) -> String {
 /// What to type next. `target` is what the diagnosis is about; of a file only its details are left to see.
 pub fn next_text(diagnosis: &Diagnosis, target: &str) -> String {
     let details = format!("Details  carat explain {target} --details");
+    // A file has no process to ask, so only its details are left.
     if target.parse::<u32>().is_err() {
         return format!("{details}\n");
     }

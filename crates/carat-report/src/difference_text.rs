@@ -23,6 +23,7 @@ fn write_difference(out: &mut String, difference: &CensusDifference, most: usize
     writeln!(out, "Ruby {} → {}\n", before.join(", "), after.join(", "))?;
     writeln!(out, "{:<44}{:>14}{:>14}{:>14}", "", "before", "after", "difference")?;
     for change in &difference.figures {
+        // A figure that neither reading has would be a row of question marks.
         if change.before.is_some() || change.after.is_some() {
             write_figure(out, change)?;
         }
@@ -121,6 +122,7 @@ fn shown(value: u64, is_bytes: bool) -> String {
 }
 
 fn signed(difference: i128, is_bytes: bool) -> String {
+    // Wider than 64 bits only in a hostile file.
     let size = u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX);
     let sign = match difference {
         0 => "",

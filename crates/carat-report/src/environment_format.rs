@@ -35,6 +35,7 @@ pub fn write_environment(
         }
         EnvironmentFormat::Dockerfile => {
             for (name, value) in set {
+                // Docker expands `$NAME` in ENV as well (Dockerfile reference).
                 writeln!(out, "ENV {name}=\"{}\"", escape(value, &['\\', '"', '$']))?;
             }
         }
@@ -46,6 +47,7 @@ pub fn write_environment(
             }
         }
         EnvironmentFormat::Procfile => {
+            // A Procfile has no place for variables, so `env` sets them for the command.
             let words = set.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));
             let command = command.iter().map(|word| shell_word(word));
             let line: Vec<String> = words.chain(command).collect();
@@ -54,6 +56,7 @@ pub fn write_environment(
         EnvironmentFormat::Kamal => {
             writeln!(out, "env:\n  clear:")?;
             for (name, value) in set {
+                // YAML in double quotes reads backslashes as escapes.
                 writeln!(out, "    {name}: \"{}\"", escape(value, &['\\', '"']))?;
             }
         }
@@ -104,7 +107,9 @@ pub fn shell_line(command: &[String]) -> String {
 
 /// A word of `ExecStart=`: systemd expands `%` and `$` also within quotes (systemd.service(5)).
 fn systemd_word(word: &str) -> String {
+    // Doubled first: escaping must not see what it has added.
     let expanded = word.replace('%', "%%").replace('$', "$$");
+    // An empty word needs quotes to be a word at all.
     if !word.is_empty() && word.chars().all(is_plain) {
         return expanded;
     }
@@ -120,6 +125,7 @@ fn shell_word(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
+    // Nothing is special in single quotes but the quote itself.
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

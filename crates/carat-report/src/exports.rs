@@ -95,6 +95,7 @@ fn schema_of(text: &str) -> Result<String, serde_json::Error> {
 /// If a value cannot be written as JSON.
 pub fn json(results: &Results, audience: Audience) -> Result<String, serde_json::Error> {
     let results = &prepare(results, audience);
+    // Only where controls exist, so that older readers keep reading what they can.
     let controls = results.info.variants.iter().any(|variant| !variant.controls.is_empty());
     let schema = if controls { SCHEMA_WITH_CONTROLS } else { SCHEMA };
     let part_differences = part_differences(results).iter().map(VariantParts::in_json).collect();
@@ -123,6 +124,7 @@ pub fn csv(results: &Results, audience: Audience) -> String {
     let metrics: BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let mut writer =
+        // RFC 4180 wants CRLF between lines.
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     // Writing to memory cannot fail, and all rows have the same length.
     let _ = writer.write_record(CSV_COLUMNS.iter().chain(&metrics).map(|name| cell(name)));
@@ -149,12 +151,14 @@ fn csv_cells(experiment: &str, trial: &Trial) -> [String; CSV_COLUMNS.len()] {
 }
 
 fn csv_value(trial: &Trial, metric: &str) -> String {
+    // A spreadsheet would read `NaN` as text and sort it among the numbers.
     let value = trial.metrics.get(metric).filter(|value| value.is_finite());
     value.map_or_else(String::new, f64::to_string)
 }
 
 /// A cell with an apostrophe in front if a spreadsheet would execute it as a formula.
 fn cell(text: &str) -> String {
+    // Negative numbers begin like a formula and must stay numbers.
     let number = text.parse::<f64>().is_ok();
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !number;
     if formula { format!("'{text}") } else { text.to_owned() }
@@ -183,10 +187,12 @@ fn push_metric(out: &mut String, results: &Results, name: &str) {
         Some(Unit::Count) | None => "",
     };
     let mut family = format!("carat_{}", snake(name));
+    // OpenMetrics requires the unit as the suffix of the family's name.
     if !unit.is_empty() && !family.ends_with(unit) {
         family = format!("{family}_{unit}");
     }
     let _ = writeln!(out, "# TYPE {family} gauge");
+    // A family without a unit must not declare an empty one.
     if !unit.is_empty() {
         let _ = writeln!(out, "# UNIT {family} {unit}");
     }
@@ -257,6 +263,7 @@ fn labels(results: &Results, named: &[(&str, &str)]) -> String {
 }
 
 fn label(text: &str) -> String {
+    // Backslash and quote are special in OpenMetrics; line breaks are gone already.
     one_line(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 

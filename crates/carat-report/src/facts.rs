@@ -24,6 +24,7 @@ pub(crate) struct TrialSummary {
 
 /// Block and value of every trial that counts and has the metric.
 pub(crate) fn scored(results: &Results, variant: &str, metric: &str) -> Vec<(u32, f64)> {
+    // Infinite values of a hostile file would spoil every average.
     counted_trials(results, variant)
         .filter_map(|trial| Some((trial.block, *trial.metrics.get(metric)?)))
         .filter(|(_, value)| value.is_finite())
@@ -49,6 +50,7 @@ pub(crate) fn requests(results: &Results) -> Option<u64> {
         trial.load.as_ref().filter(|load| load.steps.is_empty()).map(|load| load.completed)
     });
     let first = loads.next()?;
+    // Different numbers have no common text such as "after 3,000 requests".
     first.filter(|completed| *completed > 0 && loads.all(|other| other == first))
 }
 
@@ -80,12 +82,14 @@ pub(crate) fn summarize(values: &[f64]) -> Option<TrialSummary> {
 pub(crate) fn quantile(sorted: &[f64], p: f64) -> f64 {
     let place = p * (sorted.len() - 1) as f64;
     let below = place.floor() as usize;
+    // At the last value there is none above.
     let above = (below + 1).min(sorted.len() - 1);
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
 /// The ledger after the load: of the newest sample that has one.
 pub(crate) fn last_ledger(trial: &Trial) -> Option<&Ledger> {
+    // The newest: a trial may have been read several times.
     trial.samples.iter().rev().find_map(|sample| sample.ledger.as_deref())
 }
 
@@ -157,6 +161,7 @@ pub(crate) fn metrics(results: &Results) -> Vec<String> {
     let present: std::collections::BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let rest = listed.filter(|name| present.contains(name)).chain(present.iter().copied());
+    // In the order of importance, each once.
     for name in guards.map(|guard| guard.metric.as_str()).chain(rest) {
         if !names.iter().any(|have| have == name) {
             names.push(name.to_owned());
@@ -189,6 +194,7 @@ fn cause(trial: &Trial) -> Option<String> {
 /// Why there is no result, in a sentence: what happened in the first trial, if no trial succeeded.
 pub(crate) fn cause_of_no_result(results: &Results) -> Option<String> {
     let first = results.trials.first()?;
+    // With one success there is a result, and failures have a list of their own.
     let all_failed = results.trials.iter().all(|trial| trial.outcome != Outcome::Ok);
     let why = cause(first).unwrap_or_else(|| first.outcome.to_string());
     let variant = one_line(&first.variant);

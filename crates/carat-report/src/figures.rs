@@ -112,6 +112,7 @@ fn of_variant(results: &Results, variant: &Variant) -> Named {
 /// A fact of the machine in which all trials agree.
 fn one_value(trials: &[&Trial], fact: &str) -> Option<String> {
     let values: BTreeSet<Option<&String>> = trials.iter().map(|t| t.machine.get(fact)).collect();
+    // A fact that differs between trials has no single value to quote.
     if values.len() == 1 { values.into_iter().next().flatten().cloned() } else { None }
 }
 
@@ -152,6 +153,7 @@ fn add_summary(named: &mut Named, unit: Unit, summary: &TrialSummary) {
     add(named, "highest", Some(unit.show(max)));
     add(named, "range", Some(format!("{} to {}", unit.show(min), unit.show(max))));
     let half = format!("{} to {}", unit.show(lower), unit.show(upper));
+    // Up to three trials the quartiles are the values themselves.
     add(named, "middle-half", (n > 3).then_some(half));
 }
 
@@ -180,6 +182,7 @@ pub(crate) fn in_words(conclusion: &Conclusion) -> String {
         .map_or_else(String::new, |estimate| numbers::estimate(&conclusion.metric, estimate));
     let word = word(conclusion.verdict);
     match (conclusion.role, conclusion.verdict) {
+        // Without its word: an exploratory difference is no verdict.
         (Role::Exploratory, _) => difference,
         (Role::Primary, _) => format!("{word}, {difference}"),
         (Role::Guard { limit }, verdict) => {
@@ -287,6 +290,7 @@ fn moments(results: &Results, variant: &str) -> Named {
             MemoryFigure::Rss => "rss",
             MemoryFigure::Shared => "shared",
         };
+        // Several figures share a moment, so its object may be there already.
         if let Value::Object(figures) = named.entry(moment).or_insert_with(|| json!({})) {
             add_named(figures, figure, found);
         }

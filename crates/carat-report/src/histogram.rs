@@ -11,6 +11,7 @@ use hdrhistogram::serialization::Deserializer;
 /// A quantile in seconds; `None` if fewer than [`BEYOND`] values are beyond it, except for the maximum.
 pub(crate) fn quantile(histogram: &Histogram<u64>, quantile: f64) -> Option<f64> {
     let beyond = histogram.len() as f64 * (1.0 - quantile);
+    // The maximum is known whatever its rank.
     let is_known = quantile >= 1.0 || beyond.round() as u64 >= BEYOND;
     is_known.then(|| histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
@@ -21,6 +22,7 @@ pub(crate) fn merged(results: &Results, variant: &str) -> Option<Histogram<u64>>
         .filter_map(|trial| trial.load.as_ref()?.latency_hdr.as_deref());
     let mut packed = packed.filter_map(unpack);
     let mut sum = packed.next()?;
+    // Trials may have longer latencies than the first one.
     sum.auto(true);
     for one in packed {
         // Cannot fail, because this histogram resizes itself.
@@ -37,6 +39,7 @@ fn unpack(packed: &str) -> Option<Histogram<u64>> {
 /// Number of nines and latency in seconds, evenly spaced in nines, up to the quantile that [`BEYOND`] values are
 /// beyond; further out a percentile is noise.
 pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    // Beyond this many nines there are fewer than ten responses.
     let most = (histogram.len() as f64 / BEYOND as f64).log10().clamp(1.0, 5.0);
     let places = (most * 24.0) as usize;
     (0..=places)
@@ -50,9 +53,11 @@ pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
 
 /// Latency in seconds and the share of responses within it, over the whole range.
 pub(crate) fn cumulative(histogram: &Histogram<u64>, places: usize) -> Vec<(f64, f64)> {
+    // A logarithm needs a lower end above zero.
     let (low, high) = (histogram.min().max(1) as f64, histogram.max().max(2) as f64);
     (0..=places)
         .map(|at| {
+            // Evenly by ratio, as the axis is logarithmic.
             let micros = low * (high / low).powf(at as f64 / places as f64);
             let below = histogram.count_between(0, micros.round() as u64);
             (micros / 1e6, below as f64 / histogram.len() as f64)

@@ -87,6 +87,7 @@ impl HostColumn {
             Self::Pss => bytes(tree.pss),
             Self::PerWorker => bytes(tree.private_per_worker),
             Self::Swap => match tree.swap {
+                // Known to be none, unlike unknown.
                 Some(Bytes(0)) => "0".to_owned(),
                 swap => bytes(swap),
             },
@@ -96,6 +97,7 @@ impl HostColumn {
             Self::Jit => or_question_mark(tree.jit.as_ref()),
             Self::Malloc => or_question_mark(tree.allocator.as_ref().map(|name| shorten(name, 12))),
             Self::Arenas => match tree.allocator.as_deref() {
+                // Only glibc has arenas that a setting limits; unknown may be glibc.
                 Some("glibc") | None => or_question_mark(tree.arenas),
                 Some(_) => "–".to_owned(),
             },
@@ -107,6 +109,7 @@ impl HostColumn {
 fn of_limit(tree: &RubyTree, of: fn(&GroupLimit) -> Bytes) -> String {
     match tree.group.as_ref().map(|group| group.nearest_limit()) {
         None => "?".to_owned(),
+        // A group that could be read and has no limit.
         Some(None) => "none".to_owned(),
         Some(Some(limit)) => short_bytes(of(limit).0 as f64),
     }
@@ -149,6 +152,7 @@ pub fn host_lines(host: &HostTrees, width: usize) -> (Vec<HostColumn>, Vec<Vec<S
         let total: usize = widths(&shown, &rows).iter().map(|width| width + 2).sum();
         match spare.next() {
             Some(column) if total > width + 2 => shown.retain(|one| one != column),
+            // The last column has no gap behind it, hence two columns more.
             _ => return (shown, rows),
         }
     }
@@ -199,6 +203,7 @@ fn write_missing(out: &mut String, host: &HostTrees) {
     let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
     for tree in &host.trees {
         for reason in &tree.missing {
+            // One line per reason, because a missing permission is missing for every tree.
             match reasons.iter_mut().find(|(known, _)| known == reason) {
                 Some((_, pids)) => pids.push(tree.pid),
                 None => reasons.push((reason, vec![tree.pid])),
@@ -226,6 +231,7 @@ pub fn tree_text(tree: &RubyTree) -> String {
     );
     for (depth, process) in by_descent(tree) {
         let [pss, private, rss] = [process.pss, process.private, process.rss].map(or_question_mark);
+        // A worker's parent is usually what it was forked from.
         let forked = process.forked_from.filter(|origin| *origin != process.parent);
         let forked = forked.map(|pid| format!("  (forked from {pid})")).unwrap_or_default();
         let _ = writeln!(
@@ -263,6 +269,7 @@ fn role_text(role: ProcessRole) -> &'static str {
 
 /// The processes with their depth, each after its parent.
 fn by_descent(tree: &RubyTree) -> Vec<(usize, &TreeProcess)> {
+    // A process whose parent is not in the tree is a root of its own.
     let pids: Vec<u32> = tree.processes.iter().map(|one| one.pid).collect();
     let mut open: Vec<(usize, &TreeProcess)> = tree
         .processes
@@ -281,6 +288,7 @@ fn by_descent(tree: &RubyTree) -> Vec<(usize, &TreeProcess)> {
         let children = tree.processes.iter().rev().filter(|one| one.parent == process.pid);
         open.extend(children.map(|child| (depth + 1, child)));
     }
+    // What a circle kept out must still be shown.
     let left =
         tree.processes.iter().filter(|one| !shown.iter().any(|(_, other)| other.pid == one.pid));
     let left: Vec<_> = left.map(|one| (0, one)).collect();

@@ -11,10 +11,12 @@ pub(crate) fn interval_bar(estimate: &Estimate, scale: f64) -> String {
     let [low, high, middle] = [low, high, estimate.ratio].map(|ratio| bar_column(ratio, scale));
     (0..=2 * HALF as usize)
         .map(|column| match column {
+            // The estimate before the ends: a narrow interval is one column.
             at if at == middle => '●',
             at if at == low => '├',
             at if at == high => '┤',
             at if at > low && at < high => '─',
+            // The column of zero, half-way.
             10 => '│',
             _ => ' ',
         })

@@ -38,6 +38,7 @@ pub(crate) fn write_jemalloc(
         Bytes(jemalloc.muzzy.present),
         Bytes(malloc.trimmable_bytes()),
     )?;
+    // Said only where something is missing, so that silence means all.
     if total.missing_bytes > 0 {
         let missing = Bytes(total.missing_bytes);
         writeln!(out, "    {missing} of extents could not be read and are in no figure here")?;
@@ -55,6 +56,7 @@ pub(crate) fn write_jemalloc(
 fn names(jemalloc: &JemallocCensus) -> String {
     let names = jemalloc.copies.iter().map(|copy| {
         let pages = match copy.page_bytes {
+            // Usual pages need no mention.
             4096 => String::new(),
             bytes => format!(" with pages of {} KiB", bytes >> 10),
         };
@@ -116,6 +118,7 @@ fn write_slabs(out: &mut String, total: &ArenaCensus, jemalloc: &JemallocCensus)
         share_of(thin, total.resident_bytes)
     )?;
     let mut classes: Vec<&SlabClass> = jemalloc.slabs.iter().collect();
+    // Below two percent of the slabs a class explains nothing.
     classes.retain(|class| free_bytes(class) > present / PART);
     classes.sort_by_key(|class| std::cmp::Reverse(free_bytes(class)));
     if !classes.is_empty() {

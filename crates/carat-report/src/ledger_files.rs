@@ -19,11 +19,13 @@ impl<'a> LedgerFiles<'a> {
         let files = || ledger.processes.iter().flat_map(|process| &process.files);
         let mut mapped: BTreeMap<&str, Bytes> = BTreeMap::new();
         for file in files().filter(|file| file.mapped) {
+            // Each process has its own share of a mapped file, so shares add up.
             let sum = mapped.entry(&file.name).or_default();
             *sum = *sum + file.bytes;
         }
         // Processes that were forked hold the same file open.
         let mut open: BTreeMap<&str, Bytes> = BTreeMap::new();
+        // What any process maps is counted there already.
         for file in files().filter(|file| !file.mapped && !mapped.contains_key(file.name.as_str()))
         {
             let most = open.entry(&file.name).or_default();

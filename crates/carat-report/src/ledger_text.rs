@@ -43,6 +43,7 @@ pub fn parts_text(ledger: &Ledger) -> String {
 }
 
 fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    // Nothing could be read: the parts would be a table of zeros.
     if ledger.processes.is_empty() && !ledger.from_status.is_empty() {
         writeln!(out, "{}", ledger.from_status[0].title)?;
         writeln!(out, "The proportional figure (PSS) and its parts are unknown")?;
@@ -103,12 +104,14 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
     let mut written: Vec<String> = Vec::new();
     for process in &ledger.processes {
         let line = allocator_line(process);
+        // Workers have the same allocator; one line says it.
         if !written.contains(&line) {
             writeln!(out, "{line}")?;
             written.push(line);
         }
     }
     let unprobed = ledger.processes.iter().filter(|p| p.basis == Basis::ProcOnly).count();
+    // Said only if it matters: a `sleep` beside the server is always unknown.
     if unprobed > 0 && is_much_unknown(ledger) {
         let without_ruby = unprobed == ledger.processes.len()
             && ledger.processes.iter().all(|process| !process.may_have_ruby());
@@ -174,6 +177,7 @@ fn write_part(out: &mut String, part: &LedgerPart, total: Bytes) -> fmt::Result 
 /// A bar of that fraction of the full length; even the smallest part has a visible bar.
 fn bar(fraction: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    // At least one eighth, so that a part that exists is visible.
     let eighths = (fraction.clamp(0.0, 1.0) * BAR as f64 * 8.0).round().max(1.0) as usize;
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
@@ -232,6 +236,7 @@ fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
 
 fn write_heap(out: &mut String, process: &ProcessLedger, heap: &RubyHeap) -> fmt::Result {
     let described = process.ruby.as_deref().unwrap_or_default();
+    // `ruby 3.3.0 (…)`: the second word is the version.
     let ruby = described.split_ascii_whitespace().nth(1).unwrap_or_default();
     writeln!(
         out,
@@ -241,6 +246,7 @@ fn write_heap(out: &mut String, process: &ProcessLedger, heap: &RubyHeap) -> fmt
     for pool in &heap.pools {
         write_pool(out, pool)?;
     }
+    // Some versions of Ruby count live slots only over all pools.
     if heap.pools.iter().any(|pool| pool.live.is_none()) {
         let all = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>();
         let (live, slots) = (or_question_mark(heap.live_slots), or_question_mark(all));

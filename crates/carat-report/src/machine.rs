@@ -21,6 +21,7 @@ pub(crate) fn machine_facts(results: &Results) -> MachineFacts {
 fn text(results: &Results, by_variant: &BTreeMap<&str, BTreeSet<&str>>) -> String {
     let ran: BTreeSet<&str> = results.trials.iter().map(|trial| trial.variant.as_str()).collect();
     let distinct: BTreeSet<&str> = by_variant.values().flatten().copied().collect();
+    // One value, and every variant knows it: otherwise a name would be missing.
     if let [value] = distinct.iter().collect::<Vec<_>>()[..]
         && by_variant.len() == ran.len()
     {
@@ -28,6 +29,7 @@ fn text(results: &Results, by_variant: &BTreeMap<&str, BTreeSet<&str>>) -> Strin
     }
     let mut variants_of: Vec<(String, Vec<&str>)> = Vec::new();
     for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
+        // A variant without a trial has no machine.
         if !ran.contains(variant) {
             continue;
         }

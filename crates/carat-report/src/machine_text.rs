@@ -31,6 +31,7 @@ fn type_text(metric: &str, one: &MachineTypeEstimate) -> String {
 pub(crate) fn machines_sentence(results: &Results) -> Option<String> {
     let mut blocks: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for trial in results.trials.iter().filter(|trial| trial.block > 0) {
+        // A trial without a type means that no fleet ran them.
         let name = trial.machine.get(MACHINE_TYPE)?;
         blocks.entry(name).or_default().insert(trial.block);
     }

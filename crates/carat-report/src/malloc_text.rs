@@ -73,6 +73,7 @@ fn write_fragmentation(out: &mut String, total: &ArenaCensus) -> fmt::Result {
 
 fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
     let mut largest: Vec<(usize, &ArenaCensus)> = malloc.arenas.iter().enumerate().collect();
+    // By memory, because arenas are numbered in the order of threads.
     largest.sort_by_key(|(_, arena)| std::cmp::Reverse(arena.resident_bytes));
     for &(number, arena) in largest.iter().take(ARENAS) {
         let name = arena_name(malloc, number);

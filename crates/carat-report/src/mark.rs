@@ -17,6 +17,7 @@ pub(crate) enum Mark {
 impl Mark {
     /// The mark of a variant with this verdict. One that breaks a guard has no other mark, whatever is compared.
     pub(crate) fn of(results: &Results, variant: &str, verdict: Verdict) -> Self {
+        // Whatever it saves, a variant beyond a guard is not recommended.
         if breaks_guard(results, variant) { Self::BreaksGuard } else { Self::of_verdict(verdict) }
     }
 

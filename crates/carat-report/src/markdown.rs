@@ -76,6 +76,7 @@ fn push_verdict(out: &mut String, verdict: &VerdictTable) {
             (Some(change), None) => format!("{change} so far"),
             (None, _) => String::new(),
         };
+        // In the order of importance; the cell is cut off at its end.
         let guards = row.guards.iter().map(|cell| &cell.text);
         let said: Vec<String> =
             row.remark.iter().chain(guards).chain(&row.controls).cloned().collect();
@@ -144,6 +145,7 @@ fn named(variant: &str) -> String {
 
 /// A line of a shell as code, in which nothing but a backtick has a meaning.
 fn as_code(line: &str) -> String {
+    // A backtick would end the code, and the rest be read as Markdown.
     if line.contains('`') { escaped(line) } else { format!("`{}`", one_line(line)) }
 }
 
@@ -155,7 +157,9 @@ fn escaped(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
+            // GitHub notifies whoever is mentioned.
             '@' => out.push_str("&#64;"),
+            // Everything that could begin emphasis, code, a link, a table cell or a heading.
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' | '$' => {
                 out.push('\\');
                 out.push(c);

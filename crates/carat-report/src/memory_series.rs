@@ -12,6 +12,7 @@ pub(crate) type SampleFigure = fn(&Sample) -> Option<Bytes>;
 
 /// Whether to show resident memory: if the experiment is about it and the samples have it, or if they lack PSS.
 pub(crate) fn is_resident(results: &Results) -> bool {
+    // What the experiment is about, if it was sampled at all.
     let wanted = results.info.primary.contains(".rss.");
     (wanted && any_sample(results, |sample| sample.rss.is_some()))
         || !any_sample(results, |sample| sample.pss.is_some())
@@ -44,6 +45,7 @@ pub(crate) fn series(
     samples: &[Sample],
     figure: impl Fn(&Sample) -> Option<Bytes>,
 ) -> MemorySeries {
+    // A partial sample lacks processes and would be drawn as a dip.
     samples
         .iter()
         .filter(|sample| !sample.partial)
@@ -53,6 +55,7 @@ pub(crate) fn series(
 
 /// Bytes that the processes of a tree share; unknown for a single process.
 pub(crate) fn shared_bytes(sample: &Sample) -> Option<f64> {
+    // A single process shares nothing within its tree.
     let known = sample.processes > 1 && !sample.partial;
     Some(sample.shared.filter(|_| known)?.0 as f64)
 }

@@ -21,11 +21,13 @@ pub(crate) fn shown(results: &Results) -> Vec<&MomentComparison> {
 pub(crate) fn figure(results: &Results) -> MemoryFigure {
     let has = |figure| results.moments.iter().any(|one| one.figure == figure);
     let wanted = results.info.primary.contains(".rss.") && has(MemoryFigure::Rss);
+    // What the experiment is about; PSS otherwise, which every tree has.
     if wanted || !has(MemoryFigure::Pss) { MemoryFigure::Rss } else { MemoryFigure::Pss }
 }
 
 /// One figure by moment and variant; empty as [`shown`].
 pub(crate) fn of_figure(results: &Results, figure: MemoryFigure) -> Vec<&MomentComparison> {
+    // Without requested moments there are only the usual ones, which have other places.
     if !results.moments.iter().any(|one| one.moment.is_requested()) {
         return Vec::new();
     }

@@ -21,6 +21,7 @@ pub fn percent_of(bytes: f64, total: Bytes, decimals: usize) -> String {
 
 /// A margin or a limit as it was given, without trailing zeros: `0.25 %`.
 pub fn limit(share: f64) -> String {
+    // A limit of 0.07 is not exact in binary, and must print as it was given.
     let rounded = (share * 1e6).round() / 1e4;
     format!("{rounded} %")
 }
@@ -57,7 +58,9 @@ pub fn short_bytes(bytes: f64) -> String {
 pub fn signed_bytes(difference: f64, size: f64) -> String {
     let scale = BytesScale::of(size.abs().max(difference.abs()));
     let number = scale.number(difference);
+    // `+0.0` would claim a direction.
     let rounded_to_zero = number.chars().all(|c| matches!(c, '0' | '.'));
+    // `number` writes the minus itself.
     let sign = if difference > 0.0 && !rounded_to_zero { "+" } else { "" };
     format!("{sign}{number} {}", scale.axis.name)
 }
@@ -72,7 +75,9 @@ impl BytesScale {
     fn of(size: f64) -> Self {
         let axis = AxisUnit::of(Unit::Bytes, size);
         let decimals = match axis.divisor {
+            // Bytes have no fractions.
             one if one <= 1.0 => 0,
+            // Three digits at least: 9.87 MB, but 98.7 MB.
             _ if size < 10.0 * axis.divisor => 2,
             _ => 1,
         };
@@ -162,11 +167,13 @@ pub fn magnitude(metric: &str, estimate: &Estimate) -> String {
 
 /// The interval of a magnitude: `18 to 24 %`; with signs if it includes zero.
 pub fn magnitude_interval(metric: &str, estimate: &Estimate) -> String {
+    // Without signs an interval around zero would look like one beside it.
     if includes_zero(estimate) {
         return interval(metric, estimate);
     }
     let (low, high) = estimate.ratio_interval;
     let places = digits(estimate);
+    // A magnitude runs from near zero to far from it, whichever sign it has.
     let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
     let (near, far, unit) = (near * 100.0, far * 100.0, difference_unit(metric));
     format!("{near:.places$} to {far:.places$} {unit}")
@@ -181,6 +188,7 @@ fn signed_percent(ratio: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", (ratio * 100.0).abs());
     let zero = text.chars().all(|c| matches!(c, '0' | '.'));
     let sign = match ratio {
+        // Rounded to zero it has no direction.
         _ if zero => "",
         below if below < 0.0 => "−",
         _ => "+",
@@ -195,6 +203,7 @@ fn difference_unit(metric: &str) -> &'static str {
 
 /// Decimals that the width of the interval justifies.
 fn digits(estimate: &Estimate) -> usize {
+    // The interval says how well the number is known; more digits would be invented.
     let width = (estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0;
     match width.abs() {
         wide if wide >= 3.0 => 0,
@@ -257,6 +266,7 @@ pub fn percent_tick(share: f64, distance: f64) -> String {
 }
 
 fn tick_decimals(distance: f64, most: f64) -> usize {
+    // As many decimals as the step between two ticks has.
     (-distance.log10().floor()).clamp(0.0, most) as usize
 }
 
@@ -274,10 +284,12 @@ fn number(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
     let mut out = String::new();
+    // Not for zeros: `−0.0` is a rounded nothing.
     if value < 0.0 && text.contains(|c: char| c.is_ascii_digit() && c != '0') {
         out.push('−');
     }
     for (at, digit) in whole.chars().enumerate() {
+        // Four digits are readable without a gap.
         if at > 0 && (whole.len() - at) % 3 == 0 && whole.len() > 4 {
             out.push('\u{202f}');
         }
@@ -292,7 +304,9 @@ fn number(value: f64, decimals: usize) -> String {
 
 /// A value with six significant digits, for the page's script: short and precise enough to display.
 pub fn rounded(value: f64) -> serde_json::Number {
+    // Six digits are finer than a pixel, and shorter by half.
     let short: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    // Whole numbers without `.0`; above 10¹⁵ they are no longer exact.
     if short.fract() == 0.0 && short.abs() < 1e15 {
         return serde_json::Number::from(short as i64);
     }

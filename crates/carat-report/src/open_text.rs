@@ -9,6 +9,7 @@ pub(crate) fn decided_after(results: &Results, conclusion: &Conclusion) -> Strin
         return "; after how many blocks it is decided is not known yet".to_owned();
     };
     let allowed = results.info.max_blocks;
+    // Within the budget its size need not be said.
     let suffice = forecast.high.is_some_and(|high| high <= allowed);
     let limit = if suffice { String::new() } else { format!(" ({} allowed)", are(allowed)) };
     format!("; probably {}{limit}", decided(forecast))
@@ -21,6 +22,7 @@ pub(crate) fn decided(forecast: BlockForecast) -> String {
             format!("decided after {}", count(low as usize, "block"))
         }
         (low, Some(high)) => format!("decided after {low} to {high} blocks"),
+        // Even the early end is out of sight.
         (low, None) if low >= FORESEEN => format!("not decided even after {FORESEEN} blocks"),
         (low, None) => format!("decided after {low} to more than {FORESEEN} blocks"),
     }

@@ -36,6 +36,7 @@ fn size(ledger: &Ledger, kind: PartKind) -> f64 {
 
 /// The lines that both sides of the pairs can tell apart, in the order of a ledger.
 fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
+    // What one side cannot tell apart must not be compared apart.
     let (together, line): (&[PartKind], LedgerLine) = if is_of_one_side(pairs, PartKind::SlotsLive)
     {
         (PartKind::HEAPS, LedgerLine::SlotsAndMalloc)
@@ -47,6 +48,7 @@ fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
     let mut lines: Vec<LedgerLine> = Vec::new();
     for kind in PartKind::ALL {
         let next = if together.contains(&kind) { line } else { LedgerLine::Part(kind) };
+        // Parts that are compared together share one line.
         if !lines.contains(&next) {
             lines.push(next);
         }
@@ -197,6 +199,7 @@ impl VariantParts {
         let mut lines: Vec<PartDifference> = comparable_lines(pairs)
             .into_iter()
             .filter_map(|line| PartDifference::new(line, pairs))
+            // A line of zeros on both sides says nothing.
             .filter(|line| line.baseline != 0.0 || line.variant != 0.0)
             .collect();
         lines.push(PartDifference {
@@ -204,6 +207,7 @@ impl VariantParts {
             baseline: all.baseline - lines.iter().map(|line| line.baseline).sum::<f64>(),
             variant: all.variant - lines.iter().map(|line| line.variant).sum::<f64>(),
         });
+        // Within blocks, because both ran on the machine in the same state there.
         let within = pairs.iter().map(|pair| pair.1.pss.0 as f64 - pair.0.pss.0 as f64);
         let within = facts::summarize(&within.collect::<Vec<f64>>())?;
         let middle_half = (within.lower, within.upper);
@@ -213,6 +217,7 @@ impl VariantParts {
 
     /// Whether most blocks agree on the direction of the difference of all memory.
     pub(crate) fn is_clear(&self) -> bool {
+        // Three quarters of the blocks agree: no test, but enough to name a part.
         let (lower, upper) = self.middle_half;
         (upper < 0.0 && self.all.difference() < 0.0) || (lower > 0.0 && self.all.difference() > 0.0)
     }
@@ -238,6 +243,7 @@ impl VariantParts {
             .into_iter()
             .filter(|line| line.difference() != 0.0)
             .partition(|line| line.difference() * self.all.difference() > 0.0);
+        // A cause is named only where the blocks agree that there is an effect.
         let Some(first) = largest_first(&mut with).filter(|_| self.is_clear()) else {
             let (low, high) = self.middle_half;
             let [low, high] =
@@ -253,6 +259,7 @@ impl VariantParts {
             let change = bytes_change(line.baseline, line.variant);
             format!("; meanwhile {} {word} {change}", line.line.name())
         });
+        // One block has no median.
         let of = if self.blocks > 1 { "medians over " } else { "only " };
         let second = with.get(1).filter(|line| is_large(line, SECOND * all));
         let second = second.map(|line| line.in_sentence());

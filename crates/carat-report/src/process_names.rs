@@ -16,6 +16,7 @@ pub(crate) fn process_names(recording: &Recording) -> BTreeMap<u32, String> {
     let mut titled: BTreeMap<u32, &ProcessLedger> = BTreeMap::new();
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     for member in recording.samples.iter().flat_map(|sample| &sample.members) {
+        // Every slot has a name, also of processes that had ended before the ledger.
         names.entry(member.slot).or_insert_with(|| format!("process {}", member.slot));
         if let Some(process) = processes.iter().find(|process| process.pid == member.pid) {
             titled.insert(member.slot, process);
@@ -23,6 +24,7 @@ pub(crate) fn process_names(recording: &Recording) -> BTreeMap<u32, String> {
     }
     for (slot, process) in &titled {
         let name = name(process, processes);
+        // Two clusters in one tree have equal titles; the pid tells them apart.
         let taken = titled.iter().any(|(other, two)| {
             other != slot && two.pid != process.pid && self::name(two, processes) == name
         });
@@ -35,6 +37,7 @@ pub(crate) fn process_names(recording: &Recording) -> BTreeMap<u32, String> {
 /// The name of a process among those of its tree.
 pub(crate) fn name(process: &ProcessLedger, all: &[ProcessLedger]) -> String {
     let title = one_line(&process.title);
+    // What the server says of itself is better than its place in the tree.
     if let Some(role) = titled_role(&title) {
         return role;
     }
@@ -64,6 +67,7 @@ fn titled_role(title: &str) -> Option<String> {
         title.split_once("worker[").map(|found| found.1).filter(|_| server)
     });
     if let Some(after) = after {
+        // Digits only: what follows belongs to the application.
         let number: String = after.chars().take_while(char::is_ascii_digit).collect();
         return (!number.is_empty()).then(|| format!("worker {}", shorten(&number, 8)));
     }

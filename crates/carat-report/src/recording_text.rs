@@ -29,6 +29,7 @@ const PARTS: usize = 4;
 
 /// The memory at the end, and its largest parts.
 fn write_memory(out: &mut String, recording: &Recording) -> fmt::Result {
+    // A ledger of zero bytes is one that could not be read.
     let Some(ledger) = recording.ledger.as_ref().filter(|ledger| ledger.pss.0 > 0) else {
         return Ok(());
     };
@@ -157,6 +158,7 @@ fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
         return Ok(());
     }
     let (all, number) = (spent.iter().sum::<f64>(), count(spent.len(), "reading"));
+    // A recording of less than a second has no share worth printing.
     let seconds = recording.samples.last().map_or(0.0, |sample| seconds(sample.at_ms)).max(1.0);
     let share = percent(all / seconds, 2);
     writeln!(

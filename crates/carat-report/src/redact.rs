@@ -41,6 +41,7 @@ const FAILURE_KINDS: [&str; 17] = [
 pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     let mut known = private_values(&results.info.plan_text);
     let facts = results.trials.iter().flat_map(|trial| &trial.machine);
+    // Values of one or two characters occur inside ordinary words.
     let named = facts.filter(|(key, value)| names_identity(key) && value.len() > 2);
     known.extend(named.map(|(_, value)| value.clone()));
     let mut redaction = Redaction::new(results, known, audience);
@@ -207,6 +208,7 @@ impl Redaction {
             // Both have what the server said; the most frequent failure says in Carat's own words what went wrong.
             let failures = trial.load.iter().flat_map(|load| &load.failures);
             let cause = failures.map(RouteFailure::summary).next();
+            // Only where there was a reason: a trial that succeeded has none.
             trial.detail = trial.detail.take().and(cause);
             trial.log_tail.clear();
         }
@@ -244,6 +246,7 @@ impl Redaction {
 
     /// The method and path of a request, or the class of a job.
     fn edit_route(&mut self, route: &mut String) {
+        // The class of a job has no slash, unlike the path of a request.
         let is_job = !route.contains('/') && !route.is_empty();
         if self.rules.is_shared() && is_job {
             *route = self.classes.alias(route);
@@ -253,6 +256,7 @@ impl Redaction {
     }
 
     fn failure_kind(&mut self, kind: &str) -> String {
+        // Known kinds are Carat's own words; others are classes of exceptions.
         if FAILURE_KINDS.contains(&kind) { kind.to_owned() } else { self.class(kind) }
     }
 
@@ -293,6 +297,7 @@ impl Redaction {
 
 /// A histogram in base64; empty if it is another text.
 fn edit_histogram(text: &mut String) {
+    // Anything else could be a text that the server chose.
     if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte)) {
         text.clear();
     }

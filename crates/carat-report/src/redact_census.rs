@@ -64,6 +64,7 @@ impl NameEditor for OutsideNames {
     }
 
     fn edit_class(&mut self, name: &mut String) {
+        // Secrets first, also in a report of one's own.
         self.rules.edit_name(name);
         if self.rules.is_shared() {
             *name = self.classes.alias(name);

@@ -48,12 +48,15 @@ impl RedactionRules {
 
     /// The rules for a content, which may name hosts and users anywhere. `known` are names beside those in it.
     pub(crate) fn new(content: &impl Debug, known: BTreeSet<String>, audience: Audience) -> Self {
+        // Hosts and users are no secret to the user who ran it.
         if audience == Audience::Own {
             return Self::of(audience);
         }
+        // The debug text has every field, so a name in any of them is found.
         let mut names = names_in(&format!("{content:?}"));
         names.extend(known);
         let mut identities: Vec<String> = names.into_iter().collect();
+        // A name may contain another, whose rest would be left over.
         identities.sort_by_key(|identity| std::cmp::Reverse(identity.len()));
         Self { audience, identities }
     }
@@ -68,6 +71,7 @@ impl RedactionRules {
 
     /// The text for the audience; its lines stay.
     pub(crate) fn text(&self, text: &str) -> String {
+        // Secrets first: what follows may cut a text where a secret is recognised.
         let masked = mask_secrets(&plain(text));
         if !self.is_shared() {
             return masked;
@@ -91,6 +95,7 @@ impl RedactionRules {
 
     /// The value of a fact, which may be a secret by its name.
     pub(crate) fn value(&self, key: &str, value: &str) -> String {
+        // Variables look alike, whatever table they stand in.
         let private = self.is_shared() && is_private_variable(key) && !is_plain_value(key, value);
         if is_secret_name(key) || private { HIDDEN.to_owned() } else { self.text(value) }
     }

@@ -58,6 +58,7 @@ fn edit_holder(editor: &mut dyn NameEditor, holder: &mut Holder) {
 }
 
 fn edit_code(editor: &mut dyn NameEditor, code: &mut Option<CodePlace>) {
+    // Label and path name methods and files of the application.
     if editor.rules().is_shared() {
         *code = None;
     }

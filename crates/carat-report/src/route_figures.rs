@@ -90,6 +90,7 @@ fn keys<'a>(loads: impl Iterator<Item = &'a LoadReport>) -> Vec<RouteKey> {
         let place = places.len();
         places.entry(key(route)).or_insert(place);
     }
+    // The figures of a single route are those of the whole load.
     let several = places.len() > 1;
     let mut keys: Vec<(RouteKey, usize)> = places.into_iter().collect();
     keys.sort_by_key(|(_, place)| *place);

@@ -305,6 +305,7 @@ pub(crate) fn names_in(text: &str) -> BTreeSet<String> {
 
 /// The text with a word, in upper or lower case, replaced wherever it stands alone: no letter or digit is beside it.
 pub(crate) fn without_word(text: &str, word: &str, shown: &str) -> String {
+    // ASCII only, so that a place is the same byte in both texts.
     let (lower, word) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
     let mut out = String::new();
     let mut done = 0;
@@ -405,6 +406,7 @@ fn is_mail(word: &str) -> bool {
 
 /// An address of IPv4 that is not of this machine. The first number of a version with four parts is small.
 fn is_remote_address(word: &str) -> bool {
+    // A sentence may end behind an address.
     let parts: Vec<&str> = word.trim_end_matches('.').split('.').collect();
     let numbers: Vec<u8> = parts.iter().filter_map(|part| part.parse().ok()).collect();
     parts.len() == 4 && numbers.len() == 4 && numbers[0] >= 10 && numbers[0] != 127
@@ -478,6 +480,7 @@ fn short_path(path: &str) -> Option<String> {
         '/' | '~' | '.' => parts.len() > 1,
         // `/…` of a text that was shortened before.
         '…' => false,
+        // `1/2` and `24/7` are no paths.
         _ => !parts.iter().all(|part| is_number(part)) && (parts.len() > 2 || ending.is_some()),
     };
     if !is_path {
@@ -496,6 +499,7 @@ fn is_number(text: &str) -> bool {
 /// Whether the name of a file is that of a program or a library of the system, or made of common words.
 fn is_public_file(path: &str, file: &str) -> bool {
     let library =
+        // Libraries of gems can be named after whom they are for.
         is_below(path, LIBRARY_FOLDERS) && file.contains(".so") && !path.contains("/gems/");
     let of_system = library || is_below(path, PROGRAM_FOLDERS) && path.matches('/').count() <= 3;
     // `libjemalloc.so.2` is the same wherever it was installed.
@@ -524,6 +528,7 @@ pub(crate) fn is_common_text(text: &str) -> bool {
 
 /// Whether a word in lower case says nothing: it is common, a number, or a common word with a number, such as `ruby3`.
 fn is_common_word(word: &str) -> bool {
+    // `ruby3` and `worker12` say no more than their words.
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
     letters.is_empty() || COMMON_WORDS.contains(&letters)
 }
@@ -544,6 +549,7 @@ pub(crate) fn common_title(title: &str) -> String {
             _ => "…".to_owned(),
         });
     }
+    // Neighbouring words that were removed need one mark.
     shown.dedup_by(|one, other| *one == "…" && *other == "…");
     shown.join(" ")
 }

@@ -25,8 +25,10 @@ enum ValueKind {
 
 /// The plan for a shared report: as it is if nothing in it is private.
 pub(crate) fn shared_plan(text: &str, rules: &RedactionRules) -> String {
+    // What is no TOML has no keys by which values could be judged.
     let Ok(table) = text.parse::<toml::Table>() else { return rules.text(text) };
     let shown = shown_table(&table, ValueKind::Plain, rules);
+    // A comment may say anything, and writing the table leaves comments out.
     if shown == table && !text.contains('#') {
         return text.to_owned();
     }
@@ -38,6 +40,7 @@ pub(crate) fn shared_plan(text: &str, rules: &RedactionRules) -> String {
 fn shown_table(table: &toml::Table, kind: ValueKind, rules: &RedactionRules) -> toml::Table {
     let values = table.iter().map(|(key, value)| {
         let below = match (kind, key.as_str()) {
+            // Everything below is what users of the server send.
             (ValueKind::Sent, _) => kind,
             (_, "env") => ValueKind::Variable,
             (_, "command") => ValueKind::CommandWord,

@@ -41,8 +41,10 @@ pub(crate) fn breaks_guard(results: &Results, variant: &str) -> bool {
 /// The results with the variants that break a guard after the others. The baseline stays first, and every other place is
 /// that in the file, because the order of a file has a meaning of its own.
 pub(crate) fn in_order(mut results: Results) -> Results {
+    // The baseline stays first, whatever its guards say.
     let compared = results.info.variants.iter().skip(1).map(|variant| variant.name.clone());
     let breaking: BTreeSet<String> = compared.filter(|name| breaks_guard(&results, name)).collect();
+    // Stable: all other places are those of the file.
     results.info.variants.sort_by_key(|one| breaking.contains(&one.name));
     results.growth.sort_by_key(|one| breaking.contains(&one.variant));
     results.least.sort_by_key(|one| breaking.contains(&one.variant));

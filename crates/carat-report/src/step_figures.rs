@@ -125,6 +125,7 @@ fn memory_at(trial: &Trial, step: &StepReport) -> Option<f64> {
 
 /// Proportional memory of the last complete sample within a time that has it.
 fn memory_during(samples: &[Sample], (from, to): (u64, u64)) -> Option<f64> {
+    // The last one: memory has then seen most of the step's broadcasts.
     let during = samples.iter().rev().filter(|sample| (from..=to).contains(&sample.at_ms));
     let mut complete = during.filter(|sample| !sample.partial);
     complete.find_map(|sample| Some(sample.pss?.0 as f64))

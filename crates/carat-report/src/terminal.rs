@@ -116,6 +116,7 @@ fn push_table(out: &mut String, table: &FactTable, style: Style) {
         })
         .collect();
     let mut shown = table.shown(|place| place != ColumnPlace::Page);
+    // Columns for wide terminals go first; the others are the answer.
     while shown.iter().map(|at| widths[*at] + 2).sum::<usize>() > style.width {
         let mut places = shown.iter().map(|at| table.columns[*at].place);
         let Some(first) = places.position(|place| place == ColumnPlace::WideTerminal) else {
@@ -132,6 +133,7 @@ fn push_table(out: &mut String, table: &FactTable, style: Style) {
             }
             let beside = if is_above(&table.columns[at], text) { "" } else { text };
             let gap = " ".repeat(widths[at] - columns(beside));
+            // The first row holds the titles.
             let mark = number.checked_sub(1).and_then(|row| table.rows[row][at].mark);
             let text = mark.map_or_else(|| beside.to_owned(), |mark| style.paint(mark, beside));
             let _ = match table.columns[at].right {
@@ -155,6 +157,7 @@ fn push_memory(out: &mut String, results: &Results) {
         })
         .collect();
     let highest = medians.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+    // Nothing was sampled, or only zeros: no scale.
     if highest <= 0.0 {
         return;
     }
@@ -176,6 +179,7 @@ fn sparkline(values: &[f64], highest: f64) -> String {
 
 fn block(share: f64) -> char {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    // Rounded up: what is above zero has at least the lowest block.
     BLOCKS[((share.clamp(0.0, 1.0) * 8.0).ceil() as usize).clamp(1, 8) - 1]
 }
 
@@ -200,6 +204,7 @@ fn push_context(out: &mut String, results: &Results, width: usize) {
 
 pub(crate) fn push_wrapped(out: &mut String, start: &str, text: &str, width: usize) {
     out.push_str(start);
+    // Further lines are indented by two, as wide as the usual start.
     let mut used = 2;
     for (at, word) in text.split(' ').enumerate() {
         let length = columns(word);

@@ -25,6 +25,7 @@ pub fn wrapped(text: &str, most: usize) -> Vec<String> {
                 push_word(&mut lines, &rest, space);
                 break;
             }
+            // Broken only at the start of a line, where it cannot fit as a whole.
             if rest.len() > most && used == 0 {
                 let after = rest.split_off(most);
                 push_word(&mut lines, &rest, 0);

@@ -65,6 +65,7 @@ pub(crate) fn commands(report: &SearchReport, found: &Recommendation) -> Vec<Str
     let settings = found.settings.iter().map(|(name, value)| format!("{name}={value}"));
     let settings: Vec<String> = settings.collect();
     if settings.is_empty() {
+        // Without settings there is nothing for carat to apply.
         return vec![shell_line(&[words, report.command.clone()].concat())];
     }
     let exec = [words, vec!["carat".into(), "exec".into()], settings].concat();
@@ -95,6 +96,7 @@ pub(crate) fn front(outcome: &TuneOutcome, metrics: &[usize]) -> Vec<usize> {
             Some((place, costs?))
         })
         .collect();
+    // The default counts as tried: what it beats is no choice.
     let default = vec![0.0; metrics.len()];
     let mut front: Vec<&(usize, Vec<f64>)> = costs
         .iter()
@@ -123,6 +125,7 @@ pub(crate) fn by_goal(outcome: &TuneOutcome) -> Vec<usize> {
     let mut places: Vec<usize> = (0..outcome.tried.len()).collect();
     places.sort_by(|one, other| goal_cost(outcome, *one).total_cmp(&goal_cost(outcome, *other)));
     limits_first(outcome, &mut places);
+    // Stable: the order within both groups stays.
     places.sort_by_key(|place| goal_cost(outcome, *place).is_infinite());
     places
 }

@@ -120,6 +120,7 @@ fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
     let mut listed = front.clone();
     limits_first(outcome, &mut listed);
     listed.truncate(LISTED);
+    // The confirmed one is listed even if a lucky trial of another beats it.
     listed.extend(confirmed.filter(|place| !listed.contains(place)));
     if listed.is_empty() {
         return Ok(());

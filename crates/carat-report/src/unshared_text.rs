@@ -80,6 +80,7 @@ fn memory(table: &UnsharedTable) -> u64 {
 /// What helps, the largest amount first; what could save little is not worth a line.
 fn write_remedies(out: &mut String, table: &UnsharedTable) -> fmt::Result {
     let mut sums: Vec<(Remedy, f64)> = Vec::new();
+    // Several causes can have one remedy, which saves the sum.
     for (remedy, bytes) in
         table.causes.iter().filter_map(|share| Some((share.remedy?, share.bytes)))
     {
@@ -89,6 +90,7 @@ fn write_remedies(out: &mut String, table: &UnsharedTable) -> fmt::Result {
         }
     }
     sums.sort_by(|one, other| other.1.total_cmp(&one.1));
+    // Against the whole process: a remedy must be worth a restart.
     let least = memory(table) as f64 * WORTHWHILE;
     for (remedy, bytes) in sums.into_iter().filter(|(_, bytes)| *bytes >= least) {
         writeln!(out, "  {:>10}  {}", Bytes(bytes as u64), remedy_words(remedy))?;

@@ -33,9 +33,11 @@ pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
         .filter(|key| !APPLIED.contains(&key.as_str()))
         .map(|key| format!("`{key}`"))
         .collect();
+    // A command that does half of what was measured would not save what was measured.
     if !others.is_empty() {
         return Some(UseIt::Beyond(format!("{name} also changes {}", others.join(" and "))));
     }
+    // All variants may run another Ruby; only a difference to the baseline counts.
     let of_baseline = info.variants.first().map(|baseline| &baseline.settings);
     let elsewhere = PLACES.into_iter().find(|place| {
         let of_baseline = of_baseline.and_then(|settings| settings.get(*place));
@@ -58,6 +60,7 @@ fn arguments(variant: &Variant, profile: Option<&str>) -> Vec<String> {
     let known = profile.and_then(|name| profiles().find(|(known, _)| *known == name));
     let of_profile: BTreeMap<&str, &str> =
         known.map_or_else(BTreeMap::new, |(_, settings)| settings.iter().copied().collect());
+    // A profile of which a setting is missing is not what was measured.
     let has_all = of_profile.keys().all(|name| variant.settings.contains_key(*name));
     let (mut words, of_profile) = match known {
         Some((name, _)) if has_all => (vec!["--profile".to_owned(), name.to_owned()], of_profile),
@@ -94,6 +97,7 @@ fn command(plan: &toml::Table) -> String {
     let words = plan.get("server").and_then(|server| server.get("command"));
     let words = words.and_then(toml::Value::as_array).into_iter().flatten();
     let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
+    // Ports and folders of a trial are no part of a real command.
     if words.is_empty() || words.iter().any(|word| word.contains(['{', '[', '…'])) {
         return UNKNOWN.to_owned();
     }

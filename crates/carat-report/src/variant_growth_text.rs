@@ -50,6 +50,7 @@ pub(crate) struct GrowthLines<'a> {
 
 /// A line for every variant that is decided; `None` if none is.
 pub(crate) fn growth_lines(results: &Results) -> Option<GrowthLines<'_>> {
+    // The tolerance is the same for all, so the first that is decided has it.
     let first = results.growth.iter().find(|growth| is_decided(growth))?;
     let mut title = "growth over the load, all trials of a variant together".to_owned();
     let tolerances = tolerances(&first.parts);

@@ -79,6 +79,7 @@ pub(crate) struct OpenVerdict {
 impl VerdictTable {
     pub(crate) fn new(results: &Results) -> Self {
         let sentences = sentences(results);
+        // Only a variant that is proven within every guard is recommended.
         let leading = headline(results, &sentences)
             .filter(|one| standing(results, &one.variant) == Standing::Better);
         let use_it = leading.and_then(|one| use_it(&results.info, &one.variant));
@@ -181,6 +182,7 @@ fn processes(results: &Results) -> Option<usize> {
     let trials = results.trials.iter().filter(|trial| facts::counts(trial));
     let mut numbers = trials.map(|trial| trial.samples.last().map(|sample| sample.processes));
     let first = numbers.next()??;
+    // Trials with other numbers of processes have no common one.
     numbers.all(|other| other == Some(first)).then_some(first as usize)
 }
 
@@ -206,6 +208,7 @@ fn primaries(results: &Results) -> impl Iterator<Item = &Conclusion> + Clone {
 
 fn guards(results: &Results, variant: &str) -> Vec<GuardCell> {
     let mut cells: Vec<GuardCell> = facts::guards(results, variant).map(guard).collect();
+    // Broken guards first: they decide whether the rest matters.
     cells.sort_by_key(|cell| cell.passed != Some(false));
     cells
 }
@@ -309,11 +312,13 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let most_allowed = results.info.max_blocks;
     let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
     let fewest = Judge::new(question(&results.info)).fewest_blocks();
+    // Too few for any interval: then the fewest that can decide is the answer.
     if fewest > most && open.iter().all(|one| proven(one).is_none()) {
         let allowed = fewest <= most_allowed;
         let text = format!("{has} cannot decide; {fewest} can");
         return Some(OpenVerdict { text, blocks: Some(fewest), allowed });
     }
+    // One comparison without a forecast leaves the end of all unknown.
     let forecasts: Option<Vec<BlockForecast>> = open.iter().map(|one| one.forecast).collect();
     let Some(latest) = forecasts.and_then(|all| all.into_iter().reduce(later)) else {
         let text =

@@ -65,6 +65,7 @@ fn push_rows(out: &mut String, verdict: &VerdictTable, style: Style) {
     let cells: Vec<[String; 4]> = verdict.rows.iter().map(cells).collect();
     let widths: [usize; 4] = std::array::from_fn(|at| {
         let cells = cells.iter().map(|row| columns(&row[at]));
+        // A long name stands above its row and must not widen the column.
         cells.filter(|columns| at != 0 || *columns <= NAME).max().unwrap_or(0)
     });
     for (row, mut cells) in verdict.rows.iter().zip(cells) {
@@ -113,6 +114,7 @@ fn padded(text: &str, width: usize, right: bool) -> String {
 fn push_extras(out: &mut String, mut line: String, extras: &[String], width: usize) {
     let extras: Vec<String> = extras.iter().map(|extra| one_line(extra)).collect();
     let widest = extras.iter().map(|extra| columns(extra)).max().unwrap_or(0);
+    // If no text fits behind the figures, further lines begin at the left.
     let indent = if columns(&line) + 3 + widest > width { 3 } else { columns(&line) };
     for extra in extras {
         if columns(&line) + 3 + columns(&extra) > width {
@@ -132,6 +134,7 @@ fn push_warnings(out: &mut String, warnings: &[String], width: usize) {
         let mut text = String::new();
         push_wrapped(&mut text, "! ", &cut(&one_line(warning), LINES_OF_ONE * (width - 8)), width);
         lines += text.lines().count();
+        // The first warning is shown however long it is.
         if lines > WARNING_LINES && shown > 0 {
             let _ = writeln!(out, "! {} more below `--details`", warnings.len() - shown);
             return;
@@ -146,6 +149,7 @@ fn cut(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let ends = text.match_indices([';', ',']).map(|(at, _)| at);
+    // A clause that ends early would lose most of the text.
     let whole = ends.rev().find(|at| columns(&text[..*at]) <= most && *at > most / 2);
     whole.map_or_else(|| crate::text::shorten(text, most), |at| text[..at].to_owned())
 }

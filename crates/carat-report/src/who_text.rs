@@ -110,6 +110,7 @@ fn write_brief_class(out: &mut String, class: &ClassHolders) -> fmt::Result {
         }
         None => write!(out, "; no way is commoner than others")?,
     }
+    // The way above is one of them.
     let others = class.other_ways + (class.ways.len() as u64).saturating_sub(1);
     match others {
         0 => writeln!(out),

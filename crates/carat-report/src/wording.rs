@@ -81,6 +81,7 @@ pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Opti
     let standings = sentences.iter().map(|sentence| standing(results, &sentence.variant));
     let best = standings.clone().min()?;
     let leading = sentences.iter().zip(standings).filter(|(_, standing)| *standing == best);
+    // The first of equals, in the order of the file.
     leading.map(|(sentence, _)| sentence).reduce(|best, one| {
         let is_larger = proven_difference(results, one) > proven_difference(results, best);
         if is_larger { one } else { best }
@@ -89,6 +90,7 @@ pub(crate) fn headline<'a>(results: &Results, sentences: &'a [Sentence]) -> Opti
 
 /// The size of the difference in the primary metric; zero if none is proven, or if a control does all of the work.
 fn proven_difference(results: &Results, sentence: &Sentence) -> f64 {
+    // What a control does alone is not the variant's merit.
     if control_does_it(results, &sentence.variant) {
         return 0.0;
     }
@@ -170,6 +172,7 @@ pub(crate) fn so_far(results: &Results, variant: &str, reference: &str, metric: 
     let median = numbers::single_change(metric, median);
     let shown = differences.iter().take(FEW as usize);
     let shown: Vec<String> = shown.map(|one| numbers::single_change(metric, *one)).collect();
+    // A single block is its own median.
     match shown.len() {
         1 => format!("; so far {median}"),
         _ => format!("; so far {median} (by block {})", shown.join(", ")),
@@ -195,6 +198,7 @@ fn block_differences(
         let other = references.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
         let difference =
             other.map(|other| if is_share { value - other } else { value / other - 1.0 });
+        // A zero in the baseline has no ratio.
         differences.extend(difference.filter(|difference| difference.is_finite()));
     }
     differences

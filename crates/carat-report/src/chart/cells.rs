@@ -33,6 +33,7 @@ pub(crate) fn cells(groups: &[CellGroup], caption: &Caption<'_>) -> Picture {
     let columns = (WIDTH / CELL) as usize;
     let rows: usize = groups.iter().map(|group| group.cells.len().div_ceil(columns)).sum();
     let height = groups.len() as f64 * (HEADING + 6.0) + rows as f64 * CELL;
+    // A view box without height is an error in SVG.
     let mut svg = Svg::new(WIDTH, height.max(1.0));
     let mut top = 0.0;
     for group in groups {
@@ -42,6 +43,7 @@ pub(crate) fn cells(groups: &[CellGroup], caption: &Caption<'_>) -> Picture {
             let (column, row) = (at % columns, at / columns);
             svg.open(&format!("p{}", cell.class));
             svg.hover(&cell.hover);
+            // Few steps, because each is a rule of the style sheet.
             let step = (cell.filled.clamp(0.0, 1.0) * STEPS).round();
             let place = (column as f64 * CELL, top + row as f64 * CELL);
             svg.rect(&format!("cell o{step}"), place, (CELL - GAP, CELL - GAP));

@@ -55,6 +55,7 @@ pub(crate) fn differences(
             svg.line("limit", (scale.at(limit), top), (scale.at(limit), bottom));
         }
     }
+    // All values below the bars or none, so that rows stay comparable.
     let below = rows.iter().any(|row| row.label.chars().count() > SHORT);
     for (row, place) in rows.iter().zip(&places) {
         draw_row(&mut svg, row, &scale, (place, below));
@@ -64,6 +65,7 @@ pub(crate) fn differences(
 
 /// From the smallest to the largest end of any interval; includes zero and the margin.
 fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> AxisScale {
+    // An infinite end has no place; it is cut off with an arrow.
     let ends = rows
         .iter()
         .filter_map(|row| row.estimate.as_ref().ok())
@@ -72,7 +74,9 @@ fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> AxisScale {
         .filter(|end| end.is_finite());
     let (low, high) =
         ends.fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));
+    // One wide interval would press all others together.
     let (low, high) = (low.max(-WIDEST), high.min(WIDEST));
+    // A range of nothing has no scale.
     let pad = (high - low).max(1e-4) * 0.08;
     AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT))
 }
@@ -125,6 +129,7 @@ pub(crate) fn draw_interval(svg: &mut Svg, estimate: &Estimate, scale: &AxisScal
     for (value, x, tip) in
         [(estimate.ratio_interval.0, low, -1.0), (estimate.ratio_interval.1, high, 1.0)]
     {
+        // Half a pixel: the clamped place differs, so the end is outside.
         let d = if (scale.at(value) - x).abs() > 0.5 {
             let back = x - tip * 6.0;
             format!("M{back:.1} {:.1}L{x:.1} {y:.1}L{back:.1} {:.1}", y - 5.0, y + 5.0)

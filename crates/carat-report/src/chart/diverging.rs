@@ -27,8 +27,10 @@ const TOP: f64 = 6.0;
 /// The range of differences with zero in it, to give several pictures the same scale.
 pub(crate) fn reach(differences: impl Iterator<Item = f64>) -> (f64, f64) {
     let finite = differences.filter(|one| one.is_finite());
+    // From zero, so that the line of "no difference" is always in the picture.
     let (low, high) =
         finite.fold((0.0, 0.0), |(low, high): (f64, f64), one| (low.min(one), high.max(one)));
+    // A single difference of zero still needs a scale.
     let pad = (high - low).max(1.0) * 0.03;
     (low - pad, high + pad)
 }
@@ -71,6 +73,7 @@ fn draw_row(svg: &mut Svg, row: &DivergingRow, scale: &AxisScale, y: f64) {
     if let Some(class) = row.class {
         svg.open(&format!("p{class}"));
     }
+    // Thinner than a tenth of a pixel is drawn as nothing.
     if width > 0.05 {
         let class = if row.class.is_some() { "part" } else { "whole" };
         svg.rect(class, (left, y + BAR.0), (width, BAR.1));

@@ -74,6 +74,7 @@ impl RowPlace {
 pub(crate) fn row_places<'a>(names: impl Iterator<Item = &'a str>) -> Vec<RowPlace> {
     let mut places: Vec<RowPlace> = Vec::new();
     for name in names {
+        // Shortened first: a hostile name must not make the picture high.
         let name = wrapped(&shorten(name, LONGEST_NAME), NAME);
         let height = ROW + LINE * (name.len() - 1) as f64;
         places.push(RowPlace { top: places.last().map_or(TOP, RowPlace::bottom), height, name });
@@ -153,6 +154,7 @@ fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&AxisScale, Unit), plac
     };
     let text = format!("{} · {}", unit.show(summary.median), count(summary.n, "trial"));
     svg.text("value", (RIGHT, place.first_line()), Anchor::End, &text);
+    // Quartiles of three values are the values themselves.
     if summary.n > 3 {
         let (left, right) = (scale.at(summary.lower), scale.at(summary.upper));
         svg.rect("half", (left, middle - HALF - 1.0), (right - left, 2.0 * HALF + 2.0));
@@ -169,14 +171,17 @@ fn swarm(values: &[f64], scale: &AxisScale) -> Vec<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let mut columns: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    // Neighbours of one column would overlap, so they are stacked.
     for value in sorted {
         let x = scale.at(value);
         columns.entry((x / PITCH).floor() as i64).or_default().push(x);
     }
     let mut places = Vec::with_capacity(values.len());
     for column in columns.values() {
+        // A full column is pressed together rather than leaving its row.
         let gap = PITCH.min(2.0 * HALF / column.len().max(2) as f64);
         for (at, x) in column.iter().enumerate() {
+            // Alternating, so that the stack stays around the middle.
             let side = if at % 2 == 0 { 1.0 } else { -1.0 };
             places.push((*x, side * at.div_ceil(2) as f64 * gap));
         }

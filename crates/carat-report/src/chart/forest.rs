@@ -31,6 +31,7 @@ const WIDEST: f64 = 0.6;
 /// The range of all rows, to give several panels the same scale.
 pub(crate) fn reach<'a>(rows: impl Iterator<Item = &'a ForestRow>) -> (f64, f64) {
     let ends = rows.flat_map(|row| [row.estimate.ratio_interval.0, row.estimate.ratio_interval.1]);
+    // Never empty, even if every difference is zero.
     let (low, high) = ends
         .filter(|end| end.is_finite())
         .fold((-1e-3, 1e-3), |(low, high): (f64, f64), end| (low.min(end), high.max(end)));

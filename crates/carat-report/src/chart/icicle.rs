@@ -72,10 +72,12 @@ fn draw(
     }
     svg.close();
     let sum: f64 = outer.inner.iter().map(|inner| inner.size.max(0.0)).sum();
+    // Parts may exceed the whole where memory changed while it was read.
     let sum = sum.max(outer.size).max(f64::MIN_POSITIVE);
     let mut top = y;
     for inner in &outer.inner {
         let high = height * inner.size.max(0.0) / sum;
+        // Invisible, but it keeps its place below.
         if high > MIN_HEIGHT {
             draw(svg, inner, (edges, level + 1), (top, high));
         }

@@ -32,6 +32,7 @@ impl IntervalAxis {
         if ends.is_empty() {
             return None;
         }
+        // The margin is always in the picture: an interval is read against it.
         let (low, high) = ends
             .into_iter()
             .fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));

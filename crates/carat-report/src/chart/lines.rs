@@ -105,6 +105,7 @@ impl Plot {
         let bands = self.bands.iter().flat_map(|(_, band)| band.iter());
         let y = points.chain(bands.flat_map(|point| [point.lower, point.upper]));
         match self.y {
+            // A logarithmic axis needs a factor as its margin, not a sum.
             Axis::Logarithmic(_) => range(y, 0.0).map(|(low, high)| (low / 1.15, high * 1.15)),
             _ => range(y, 0.06),
         }
@@ -114,6 +115,7 @@ impl Plot {
     pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
         let (x_range, y_range) = self.ranges()?;
         let named: Vec<&PlotLine> = self.lines.iter().filter(|line| line.is_named()).collect();
+        // One long name moves all of them: a mixture would be read as two kinds.
         let above = named.iter().any(|line| line.label.chars().count() > END_LABEL);
         let right = if named.is_empty() || above { WIDTH - 8.0 } else { WIDTH - 116.0 };
         let x = scale(&self.x, x_range, (LEFT, right));
@@ -134,10 +136,12 @@ impl Plot {
 
     /// Bands, then lines, in a nested SVG that clips them and that the script zooms.
     fn draw_marks(&self, svg: &mut Svg, x: &AxisScale, y: &AxisScale, right: f64) {
+        // Clipped, because the script can zoom in and lines leave the range.
         svg.open_clip((LEFT, TOP - 6.0), (right - LEFT, BOTTOM - TOP + 8.0));
         for (class, band) in self.bands.iter().filter(|(_, band)| !band.is_empty()) {
             let upper = band.iter().map(|b| (x.at(b.x), y.at(b.upper)));
             let lower = band.iter().rev().map(|b| (x.at(b.x), y.at(b.lower)));
+            // Around the band and back, as one closed path.
             svg.path(&format!("band v{class}"), &format!("{}Z", line_path(upper.chain(lower))));
         }
         for line in &self.lines {
@@ -162,14 +166,17 @@ impl Plot {
         let mut ends: Vec<(f64, &PlotLine)> =
             named.filter_map(|line| Some((y.clamped(line.points.last()?.1), line))).collect();
         ends.sort_by(|one, other| one.0.total_cmp(&other.0));
+        // Enough for all names, even if they touch.
         let room = 14.0_f64.min((BOTTOM - TOP + 10.0) / ends.len().max(1) as f64);
         let mut free = TOP - 6.0;
         let mut placed: Vec<f64> = Vec::new();
         for (wanted, _) in &ends {
+            // Downwards only, so that the order of names is that of the lines.
             let at = wanted.max(free);
             placed.push(at);
             free = at + room;
         }
+        // What was pushed below the axis moves all names up again.
         let over = (placed.last().copied().unwrap_or(0.0) - BOTTOM).max(0.0);
         for (at, (_, line)) in placed.iter().zip(&ends) {
             let class = format!("name v{}", line.class);
@@ -237,6 +244,7 @@ fn unit_of(axis: &Axis, scale: &AxisScale) -> AxisUnit {
         Axis::Linear(unit) => AxisUnit::of(*unit, scale.values().1),
         Axis::Logarithmic(unit) => {
             let (low, high) = scale.values();
+            // The middle of a logarithmic axis decides its unit, or its small values would be 0.00.
             AxisUnit::of(*unit, (low * high).sqrt())
         }
         Axis::Named(_) => AxisUnit::NONE,
@@ -246,6 +254,7 @@ fn unit_of(axis: &Axis, scale: &AxisScale) -> AxisUnit {
 /// A linear axis begins at zero if it would begin below half of its end.
 fn start_at_zero_if_near((low, high): (f64, f64), axis: &Axis) -> (f64, f64) {
     let near =
+        // Far below zero an axis must not hide the negative part.
         matches!(axis, Axis::Linear(_)) && high > 0.0 && low < 0.5 * high && low > -0.2 * high;
     if near { (0.0, high) } else { (low, high) }
 }
@@ -273,6 +282,7 @@ fn draw_x(svg: &mut Svg, plot: &Plot, scale: &AxisScale, right: f64) {
         Axis::Named(ticks) => ticks.clone(),
         Axis::Linear(_) => {
             let mut ticks = scale.ticks(6);
+            // A count has no halves.
             if plot.x == Axis::Linear(Unit::Count) {
                 ticks.retain(|tick| tick.fract() == 0.0);
             }

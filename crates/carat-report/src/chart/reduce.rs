@@ -6,11 +6,13 @@ use crate::facts::quantile;
 /// ascend in x.
 pub(crate) fn reduce(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    // Few enough points are drawn as they are.
     if points.len() <= 2 * columns {
         return points.to_vec();
     }
     let width = (last.0 - first.0) / columns as f64;
     let mut kept = Vec::with_capacity(2 * columns + 2);
+    // By place, not by number: gaps in the series stay gaps.
     for group in points.chunk_by(|one, other| {
         ((one.0 - first.0) / width) as usize == ((other.0 - first.0) / width) as usize
     }) {
@@ -24,6 +26,7 @@ pub(crate) fn reduce(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
                 high = *point;
             }
         }
+        // In the order of time, or the line would go backwards.
         let (early, late) = if low.0 <= high.0 { (low, high) } else { (high, low) };
         kept.push(early);
         if late != early {
@@ -48,10 +51,12 @@ pub(crate) fn band(series: &[Vec<(f64, f64)>], places: usize) -> Vec<BandPoint> 
     let last = ends.fold(f64::NEG_INFINITY, f64::max);
     let starts = series.iter().filter_map(|s| s.first()).map(|first| first.0);
     let first = starts.fold(f64::INFINITY, f64::min);
+    // No series has a point: infinity is above minus infinity.
     if last < first {
         return Vec::new();
     }
     let step = (last - first) / (places.max(2) - 1) as f64;
+    // Fewer than half would make the band jump where trials end.
     let needed = series.len().div_ceil(2).max(1);
     (0..places.max(2))
         .filter_map(|at| {
@@ -72,6 +77,7 @@ pub(crate) fn band(series: &[Vec<(f64, f64)>], places: usize) -> Vec<BandPoint> 
 fn value_at(series: &[(f64, f64)], x: f64) -> Option<f64> {
     let after = series.partition_point(|point| point.0 < x);
     let right = series.get(after)?;
+    // A value on a point needs no neighbour on its other side.
     if right.0 == x {
         return Some(right.1);
     }

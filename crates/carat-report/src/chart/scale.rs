@@ -22,8 +22,10 @@ impl AxisScale {
 
     /// A logarithmic scale; a lower end at or below 0 is taken as a thousandth of the upper end.
     pub(crate) fn logarithmic(values: (f64, f64), places: (f64, f64)) -> Self {
+        // A logarithm needs values above zero, whatever the file has.
         let high = if values.1 > 0.0 { values.1 } else { 1.0 };
         let low = if values.0 > 0.0 { values.0 } else { high / 1000.0 };
+        // A single value gets a range around it.
         let (low, high) = if low < high { (low, high) } else { (low / 2.0, low * 2.0) };
         Self { values: (low, high), places, kind: ScaleKind::Logarithmic }
     }
@@ -33,6 +35,7 @@ impl AxisScale {
         let (low, high) = self.values;
         let share = match self.kind {
             ScaleKind::Linear => (value - low) / (high - low),
+            // Far below the range is far enough: the logarithm of zero has no place.
             ScaleKind::Logarithmic => (value.max(low / 1e3) / low).ln() / (high / low).ln(),
         };
         self.places.0 + share * (self.places.1 - self.places.0)
@@ -80,6 +83,7 @@ fn widened((low, high): (f64, f64)) -> (f64, f64) {
     if high > low {
         return (low, high);
     }
+    // A percent of the value, so that its neighbourhood is readable.
     let pad = if low == 0.0 { 1.0 } else { low.abs() * 0.01 };
     (low - pad, high + pad)
 }
@@ -89,6 +93,7 @@ fn step(span: f64, wanted: usize) -> f64 {
     let rough = span / wanted.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
     let lead = rough / power;
+    // Rounded by ratio, so that each step serves about as many spans.
     let nice = match lead {
         l if l < 1.5 => 1.0,
         l if l < 3.0 => 2.0,
@@ -102,10 +107,12 @@ fn linear_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
     let step = step(high - low, wanted);
     let first = (low / step).ceil() as i64;
     let last = (high / step).floor() as i64;
+    // A bound for hostile numbers, whose span may be any.
     (first..=last.min(first + 100)).map(|at| at as f64 * step).collect()
 }
 
 fn logarithmic_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
+    // Fewer leads until the ticks fit: a long axis has only powers of ten.
     let leads: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
     let mut ticks = Vec::new();
     for leads in leads {
@@ -120,6 +127,7 @@ fn logarithmic_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
 /// The ticks within a range that are one of `leads` times a power of ten.
 fn ticks_with_leads((low, high): (f64, f64), leads: &[f64]) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    // Also the ticks exactly at the ends, which rounding may put outside.
     powers
         .flat_map(|power| leads.iter().map(move |lead| lead * 10f64.powi(power)))
         .filter(|tick| (low * 0.9999..=high * 1.0001).contains(tick))

@@ -69,6 +69,7 @@ impl Scatter<'_> {
             [part((along.0, up.0)), part((along.1, up.1))]
         });
         let values = self.dots.iter().map(|dot| part(dot.at)).chain(confirmed).chain(limit);
+        // Zero is the default's place, and always in the picture.
         let values = values.map(|value| value.clamp(-WIDEST, WIDEST)).chain([0.0]);
         Some(AxisScale::linear(range(values, 0.05)?, places))
     }
@@ -116,6 +117,7 @@ impl Scatter<'_> {
 }
 
 fn draw_confirmed(svg: &mut Svg, x: &Estimate, y: &Estimate, along: &AxisScale, up: &AxisScale) {
+    // Within the picture, whatever the confirmation found.
     let at = (along.clamped(x.ratio), up.clamped(y.ratio));
     svg.open(CONFIRMED);
     draw_interval(svg, x, along, at.1);

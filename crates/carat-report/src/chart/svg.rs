@@ -71,6 +71,7 @@ impl Svg {
             escaped(class),
             n(at.0),
             n(at.1),
+            // Negative sizes are an error in SVG and would hide the whole picture.
             n(size.0.max(0.0)),
             n(size.1.max(0.0)),
         );
@@ -158,11 +159,13 @@ impl Svg {
 
 /// A coordinate with at most one decimal; what is not a number becomes 0.
 pub(crate) fn n(value: f64) -> String {
+    // A browser stops at the first number that it cannot read.
     if !value.is_finite() {
         return "0".into();
     }
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
+    // Rounding leaves the sign of a small negative number.
     if text == "-0" { "0".into() } else { text.to_owned() }
 }
 
@@ -180,6 +183,7 @@ pub(crate) fn line_path(points: impl IntoIterator<Item = (f64, f64)>) -> String 
     let mut path = String::new();
     let mut last: Option<(i64, i64)> = None;
     for (x, y) in points {
+        // Whole tenths: rounding each difference would let the line drift.
         let now = ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
         match last {
             None => {
@@ -187,6 +191,7 @@ pub(crate) fn line_path(points: impl IntoIterator<Item = (f64, f64)>) -> String 
             }
             Some(before) => {
                 let down = tenths(now.1 - before.1);
+                // A minus separates two numbers by itself, and saves a byte per point.
                 let gap = if down.starts_with('-') { "" } else { " " };
                 let _ = write!(path, "l{}{gap}{down}", tenths(now.0 - before.0));
             }

@@ -32,6 +32,7 @@ const TEXT: f64 = 14.0;
 
 /// The picture. Boxes without a size are left out.
 pub(crate) fn treemap(boxes: &[TreemapBox], caption: &Caption<'_>) -> Picture {
+    // A box without area cannot be laid out.
     let mut sorted: Vec<&TreemapBox> = boxes.iter().filter(|one| one.size > 0.0).collect();
     sorted.sort_by(|one, other| other.size.total_cmp(&one.size));
     let sizes: Vec<f64> = sorted.iter().map(|one| one.size).collect();
@@ -47,6 +48,7 @@ fn draw(svg: &mut Svg, one: &TreemapBox, place: Place) {
     svg.open(&format!("p{}", one.class));
     svg.hover(&format!("{}: {size}{}", one.label, one.detail));
     svg.rect("box", (place.x, place.y), (place.width, place.height));
+    // Shorter labels are cut off to nothing.
     let letters = ((place.width - 10.0) / LETTER) as usize;
     if letters >= 4 && place.height >= TEXT {
         let at = (place.x + 5.0, place.y + 13.0);
@@ -61,6 +63,7 @@ fn draw(svg: &mut Svg, one: &TreemapBox, place: Place) {
 /// Where boxes of these sizes, the largest first, lie in a rectangle.
 fn places(sizes: &[f64], (width, height): (f64, f64)) -> Vec<Place> {
     let total: f64 = sizes.iter().sum();
+    // Areas are proportional to sizes, whatever their unit.
     let scale = width * height / total.max(f64::MIN_POSITIVE);
     let areas: Vec<f64> = sizes.iter().map(|size| size * scale).collect();
     let mut free = Place { x: 0.0, y: 0.0, width, height };
@@ -70,6 +73,7 @@ fn places(sizes: &[f64], (width, height): (f64, f64)) -> Vec<Place> {
         let side = free.width.min(free.height).max(f64::MIN_POSITIVE);
         let row = (1..=rest.len())
             .take_while(|&length| {
+                // A row grows while its boxes become more square (Bruls, Huizing, van Wijk, 2000).
                 length == 1 || worst(&rest[..length], side) <= worst(&rest[..length - 1], side)
             })
             .last()
@@ -92,6 +96,7 @@ fn worst(row: &[f64], side: f64) -> f64 {
 /// Puts a row along the shorter side of the free rectangle, which becomes smaller by it.
 fn lay_row(row: &[f64], free: &mut Place) -> Vec<Place> {
     let sum: f64 = row.iter().sum();
+    // Along the shorter side, which keeps what remains as square as possible.
     let upright = free.width >= free.height;
     let side = if upright { free.height } else { free.width }.max(f64::MIN_POSITIVE);
     let thickness = sum / side;

@@ -31,8 +31,10 @@ pub(crate) fn waterfall(
     (total, reach): (f64, f64),
     caption: &Caption<'_>,
 ) -> Picture {
+    // Two more rows: what is unexplained, and the total.
     let rows = parts.len() + 2;
     let bottom = TOP + rows as f64 * ROW;
+    // The larger of both, so that several pictures have one scale.
     let scale = AxisScale::linear((0.0, total.max(reach).max(1.0)), (LEFT, RIGHT));
     let mut svg = Svg::new(WIDTH, bottom + 36.0);
     let ticks = scale.ticks(6);
@@ -59,6 +61,7 @@ pub(crate) fn waterfall(
         at += part.private + part.shared;
     }
     let y = TOP + parts.len() as f64 * ROW;
+    // Negative where the parts exceed the kernel's figure; the bar then goes back.
     bar(&mut svg, "unexplained", (&scale, at.min(at + unexplained), at.max(at + unexplained)), y);
     label(&mut svg, "unexplained", unexplained, (total, y));
     bar(&mut svg, "whole", (&scale, 0.0, total), y + ROW);
@@ -68,6 +71,7 @@ pub(crate) fn waterfall(
 
 fn bar(svg: &mut Svg, class: &str, (scale, from, to): (&AxisScale, f64, f64), y: f64) {
     let (left, right) = (scale.clamped(from), scale.clamped(to));
+    // Thinner than a tenth of a pixel is nothing.
     if right - left > 0.05 {
         svg.rect(class, (left, y + BAR.0), (right - left, BAR.1));
     }

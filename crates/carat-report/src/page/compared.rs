@@ -67,6 +67,7 @@ fn difference_picture(results: &Results, metric: &str) -> Picture {
             label: one_line(&variant.name),
             class: variant_class(place),
             estimate: match (place, facts::conclusion(results, &variant.name, metric)) {
+                // The first variant is the baseline, which has no difference.
                 (0, _) => Err("the baseline".into()),
                 (_, None) => Err("not compared".into()),
                 (_, Some(conclusion)) => conclusion.estimate.ok_or_else(|| "too few blocks".into()),
@@ -83,6 +84,7 @@ fn difference_picture(results: &Results, metric: &str) -> Picture {
         title: &format!("Difference to the baseline in {metric}"),
         description: &estimates.join("; "),
     };
+    // Worse is to the left where more is better, so the limit has a sign.
     let worse = match metric::find(metric).map(|known| known.better) {
         Some(Better::Higher) => -1.0,
         _ => 1.0,

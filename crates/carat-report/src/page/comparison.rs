@@ -39,6 +39,7 @@ struct ComparedFile {
 
 /// One page for several results, in the order given: one file that makes no request.
 pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
+    // Numbered from 1: labels are what a reader refers to.
     let files: Vec<ComparedFile> = all
         .iter()
         .zip(1..=FILES)
@@ -66,6 +67,7 @@ pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
 
 impl ComparedFile {
     fn new(number: usize, results: Results) -> Self {
+        // The first trial dates the file; experiments can last days.
         let first = results.trials.first();
         let day = first.map_or_else(|| "no trial".into(), |trial| day(trial.started_ms));
         let name = shorten(&one_line(&results.info.name), 40);
@@ -90,6 +92,7 @@ impl ComparedFile {
             .filter(|conclusion| matches!(conclusion.role, Role::Guard { .. }))
             .map(|conclusion| conclusion.metric.as_str())
             .collect();
+        // Each metric once, the primary one first.
         std::iter::once(self.results.info.primary.as_str()).chain(guards).collect()
     }
 
@@ -183,6 +186,7 @@ fn rows(file: &ComparedFile, metric: &str) -> Markup {
 fn machines(files: &[ComparedFile]) -> Markup {
     let keys: BTreeSet<&str> =
         files.iter().flat_map(|f| f.machine.keys().map(String::as_str)).collect();
+    // A fact that is missing in one file differs too.
     let (differing, same): (Vec<&str>, Vec<&str>) = keys.into_iter().partition(|key| {
         files.iter().map(|file| file.fact(key)).collect::<BTreeSet<_>>().len() > 1
     });

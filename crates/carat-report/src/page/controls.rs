@@ -28,6 +28,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         .filter(|(_, _, rows)| !rows.is_empty())
         .collect();
     let (margin, all) = (results.info.margin, panels.iter().flat_map(|(_, _, rows)| rows));
+    // All panels on one scale, with the margin in it.
     let (low, high) = reach(all);
     let axis = ForestAxis {
         reach: (low.min(-margin), high.max(margin)),
@@ -43,6 +44,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             }
             div.grid2 { @for (place, name, rows) in &panels { (panel(*place, name, rows, axis, gallery)) } }
         }
+        // Open if there is no picture: the numbers are then all there is.
         details open[panels.is_empty()] { summary { "Numbers" } (table(&numbers(results))) }
     };
     gallery.part(

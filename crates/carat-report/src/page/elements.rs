@@ -101,6 +101,7 @@ fn parts(text: &str) -> Vec<(bool, &str)> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((open, length)) =
+        // An open parenthesis without an end is ordinary text.
         rest.find('(').and_then(|open| Some((open, rest[open..].find(')')? + 1)))
     {
         parts.push((false, &rest[..open]));

@@ -74,6 +74,7 @@ impl VariantSharing {
             name: one_line(name),
             class,
             before: trials().filter_map(|t| before(&t.samples, t.load_window_ms?.0)).collect(),
+            // One point is no series.
             trials: trials().map(shared_series).filter(|series| series.len() > 1).collect(),
         }
     }
@@ -120,10 +121,12 @@ fn logarithmic(series: &[(f64, f64)]) -> SharedSeries {
 }
 
 fn nearest(series: &[(f64, f64)], requests: f64) -> Option<f64> {
+    // By ratio: 600 requests are as near to 500 as 6,000 to 5,000.
     let (ratio, bytes) = series
         .iter()
         .map(|(answered, bytes)| ((answered / requests).ln().abs(), *bytes))
         .min_by(|one, other| one.0.total_cmp(&other.0))?;
+    // Farther away the sample says nothing about this mark.
     (ratio < TOLERANCE.ln()).then_some(bytes)
 }
 
@@ -134,6 +137,7 @@ fn shared_series(trial: &Trial) -> SharedSeries {
 
 /// Requests or broadcasts at the end of a load. The report of a load in steps counts deliveries; samples count broadcasts.
 fn answered_by(load: &LoadReport, samples: &[Sample]) -> Option<u64> {
+    // Steps count deliveries, one per subscriber; samples count broadcasts.
     if load.steps.is_empty() {
         return Some(load.completed);
     }
@@ -144,17 +148,20 @@ fn answered_by(load: &LoadReport, samples: &[Sample]) -> Option<u64> {
 fn series_until(samples: &[Sample], completed: Option<u64>) -> SharedSeries {
     let mut series: SharedSeries = samples.iter().filter_map(shared_point).collect();
     let end = after_load(samples).and_then(shared_bytes);
+    // The load completes between two samples, so its end gets a point of its own.
     series.extend(completed.map(|requests| requests as f64).zip(end));
     series
 }
 
 fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
+    // A logarithmic axis has no place for zero requests.
     let answered = sample.answered.filter(|answered| *answered > 0)?;
     Some((answered as f64, shared_bytes(sample)?))
 }
 
 /// Bytes shared by a ready server before the measured load.
 fn before(samples: &[Sample], load_began_ms: u64) -> Option<f64> {
+    // The last one before the load, when the server is ready.
     samples.iter().rev().filter(|sample| sample.at_ms <= load_began_ms).find_map(shared_bytes)
 }
 

@@ -35,6 +35,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 
 fn row(trial: &Trial) -> Markup {
     let characters = trial.log_tail.chars().count();
+    // Its end: the cause of a crash is what was said last.
     let tail: String = trial.log_tail.chars().skip(characters.saturating_sub(LOG_TAIL)).collect();
     markup! {
         tr {

@@ -29,6 +29,7 @@ pub(super) fn fitting(results: &Results, draw: impl Fn(&Results) -> String) -> S
         }
         cut(&mut reduced);
         left_out.push(what);
+        // The warning is added to a copy, or each round would add another.
         let mut shown = reduced.clone();
         shown.warnings.insert(
             0,
@@ -78,6 +79,7 @@ fn cut_exploratory(results: &mut Results) {
 }
 
 fn cut_blocks(results: &mut Results) {
+    // The first blocks: the order of a random design carries no information.
     results.trials.retain(|trial| trial.block <= 100);
 }
 
@@ -90,6 +92,7 @@ fn cut_variants(results: &mut Results) {
         results.info.variants.iter().map(|variant| variant.name.clone()).collect();
     results.trials.retain(|trial| kept.contains(&trial.variant));
     results.conclusions.retain(|conclusion| kept.contains(&conclusion.variant));
+    // A comparison needs both of its variants.
     results.controls.retain(|compared| {
         kept.contains(&compared.control) && kept.contains(&compared.conclusion.variant)
     });

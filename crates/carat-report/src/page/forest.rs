@@ -26,6 +26,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             ForestPanel { variant: &variant.name, class, rows: rows.collect() }
         })
         .collect();
+    // A single row is what the section of its metric shows.
     if panels.iter().all(|panel| panel.rows.len() < 2) {
         return markup! {};
     }

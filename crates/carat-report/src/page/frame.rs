@@ -20,6 +20,7 @@ pub struct PageOptions {
 
 /// A whole document around a body.
 pub(super) fn document(title: &str, body: &Markup) -> Markup {
+    // Only this style and this script may run: a name from a hostile file cannot add another.
     let policy = format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         digest(STYLE),
@@ -30,10 +31,12 @@ pub(super) fn document(title: &str, body: &Markup) -> Markup {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                // A report opened from a server must not tell links where it lies.
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
                 title { (title) }
+                // Without it browsers ask the server for an icon.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }

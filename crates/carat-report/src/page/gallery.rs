@@ -21,6 +21,7 @@ impl Gallery {
     /// The picture's markup; keeps its values for the script.
     pub(crate) fn show(&mut self, picture: Picture) -> Markup {
         let size = picture.hover.to_string().len();
+        // A page of many pictures stays small: the later ones have no cursor.
         if !picture.hover.is_null() && self.size + size < HOVER_LIMIT {
             self.size += size;
             self.hover.insert(picture.id, picture.hover);
@@ -77,6 +78,7 @@ pub(super) fn in_script(value: &Value) -> String {
         .to_string()
         .chars()
         .map(|c| match c {
+            // `</script>` in a name would end the element; escapes mean the same in JSON.
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", c as u32),
             c => c.to_string(),
         })

@@ -56,6 +56,7 @@ fn undecided(all: &[VariantGrowth]) -> Option<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for growth in all {
         let parts = growth.parts.iter().filter(|part| part.is_undecided());
+        // Variants with the same open parts share a line.
         let parts = parts.map(|part| part.part.label()).collect::<Vec<_>>().join(", ");
         match groups.iter_mut().find(|group| group.0 == parts) {
             _ if parts.is_empty() => {}
@@ -64,6 +65,7 @@ fn undecided(all: &[VariantGrowth]) -> Option<String> {
         }
     }
     let groups = groups.into_iter().map(|(parts, variants)| match variants.len() {
+        // All of them: naming each would repeat the list of variants.
         every if every == all.len() && every > 1 => format!("{parts} of every variant"),
         _ => format!("{parts} of {}", variants.join(", ")),
     });

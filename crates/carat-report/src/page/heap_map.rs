@@ -57,6 +57,7 @@ fn heap_groups(heap: &HeapCensus, classes: &[ClassCount]) -> Vec<CellGroup> {
         if pages.is_empty() {
             continue;
         }
+        // Half of the cells for the heap, by the number of pages, and some for small pools.
         let most = (CELLS / 2 * pages.len() / heap.map.len()).max(FEWEST);
         let live: u64 = pages.iter().map(|page| page.live).sum();
         let slots: u64 = pages.iter().map(|page| page.slots).sum();
@@ -77,6 +78,7 @@ fn heap_groups(heap: &HeapCensus, classes: &[ClassCount]) -> Vec<CellGroup> {
 fn heap_cell(pages: &[HeapPageFill], page_bytes: u64, classes: &[ClassCount]) -> MapCell {
     let sum = |read: fn(&HeapPageFill) -> u64| pages.iter().map(read).sum::<u64>();
     let (live, slots) = (sum(|page| page.live), sum(|page| page.slots));
+    // One page without ages leaves the stretch unknown.
     let old: Option<u64> = pages.iter().map(|page| page.old).sum();
     let pinned: Option<u64> = pages.iter().map(|page| page.pinned).sum();
     let mut hover = format!(
@@ -96,6 +98,7 @@ fn heap_cell(pages: &[HeapPageFill], page_bytes: u64, classes: &[ClassCount]) ->
     let old = old.map(|old| old as f64 / live.max(1) as f64);
     MapCell {
         filled: live as f64 / slots.max(1) as f64,
+        // Half old: colours say what prevails.
         class: match old {
             Some(old) if old >= OLD => 1,
             Some(_) => 2,
@@ -109,6 +112,7 @@ fn heap_cell(pages: &[HeapPageFill], page_bytes: u64, classes: &[ClassCount]) ->
 fn most_frequent<'a>(pages: &[HeapPageFill], classes: &'a [ClassCount]) -> Option<&'a ClassCount> {
     let mut numbers: Vec<u64> = pages.iter().filter_map(|page| page.class).collect();
     numbers.sort_unstable();
+    // The most frequent among neighbours, because classes lie together.
     let longest = numbers.chunk_by(|one, other| one == other).max_by_key(|run| run.len())?;
     classes.get(usize::try_from(longest[0]).ok()?)
 }
@@ -137,6 +141,7 @@ fn arena_groups(malloc: &MallocCensus) -> Vec<CellGroup> {
 
 fn arena_cell(part: &[f64], arena: &ArenaCensus) -> MapCell {
     let filled = part.iter().sum::<f64>() / part.len().max(1) as f64;
+    // Its share of the arena's memory: cells have no sizes of their own.
     let bytes = arena.resident_bytes as f64 * part.len() as f64 / arena.map.len().max(1) as f64;
     let hover = format!("about {}: {} in use", Bytes(bytes as u64), percent(filled, 0));
     MapCell { filled, class: 4, hover }

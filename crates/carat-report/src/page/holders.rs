@@ -46,6 +46,7 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
     let sorted = by_bytes(classes);
     let mut boxes: Vec<TreemapBox> =
         sorted.iter().take(SHOWN).map(|class| class_box(class)).collect();
+    // The rest as one box, so that areas add up to all memory.
     let rest = sorted.get(SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
         let label = format!("{} more classes", rest.len());
@@ -54,6 +55,7 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
     }
     match (&census.owners, &census.malloc) {
         (Some(owners), _) => {
+            // Classes have boxes of their own, with their malloc inside.
             let others = owners.holders.iter().filter(|holder| !of_a_class(holder, classes));
             boxes.extend(others.take(SHOWN).map(holder_box));
             boxes.push(TreemapBox {

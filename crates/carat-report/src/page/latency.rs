@@ -69,6 +69,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 impl VariantLatency {
     fn at(&self, quantile: f64) -> String {
         let known = histogram::quantile(&self.histogram, quantile);
+        // Too few responses beyond it: a number would be one response's luck.
         known.map_or_else(|| "unknown".to_owned(), |seconds| Unit::Seconds.show(seconds))
     }
 

@@ -136,6 +136,7 @@ pub(super) fn colour(kind: PartKind) -> usize {
 }
 
 fn tree(ledger: &Ledger) -> IcicleBox {
+    // By size, because only the largest get a box of their own.
     let mut sorted: Vec<&ProcessLedger> = ledger.processes.iter().collect();
     sorted.sort_by_key(|process| std::cmp::Reverse(process.pss));
     let (shown, rest) = sorted.split_at(sorted.len().min(PROCESS_BOXES));

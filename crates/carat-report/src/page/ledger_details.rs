@@ -45,6 +45,7 @@ pub(super) fn what_to_try(ledger: &Ledger, findings: &[Finding]) -> Markup {
 
 /// The allocator in use, and the Ruby heap and the arenas of every process.
 pub(super) fn details(ledger: &Ledger) -> Markup {
+    // A shortened export has no single processes.
     if ledger.processes.is_empty() {
         return markup! {};
     }
@@ -106,6 +107,7 @@ fn without_probe(ledger: &Ledger) -> Option<String> {
 
 fn ruby_heap(process: &ProcessLedger, heap: &RubyHeap, ledger: &Ledger) -> Markup {
     let described = process.ruby.as_deref().unwrap_or_default();
+    // `ruby 3.3.0 (…)`: the second word is the version.
     let version = described.split_ascii_whitespace().nth(1).unwrap_or_default();
     let all = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>();
     let table = markup! {
@@ -153,6 +155,7 @@ fn pool_row(pool: &SlotPool) -> Markup {
 
 fn arenas(process: &ProcessLedger, ledger: &Ledger, open: bool) -> Markup {
     let mut largest: Vec<&Arena> = process.arenas.iter().collect();
+    // By memory, because arenas are numbered in the order of threads.
     largest.sort_by_key(|arena| Reverse(arena.held));
     let table = markup! {
         table {

@@ -54,6 +54,7 @@ fn rows(found: &Diagnosis) -> Markup {
 }
 
 fn headline(ledger: &Ledger) -> String {
+    // Reversed: `max_by_key` takes the last of equals, and the first part is to win.
     let largest = ledger.parts.iter().rev().max_by_key(|part| part.pss);
     let Some(largest) = largest else { return "No process could be read.".to_owned() };
     let processes = match ledger.processes.len() {

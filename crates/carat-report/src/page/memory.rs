@@ -54,6 +54,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     else {
         return markup! {};
     };
+    // At least three of each variant, or one trial would stand for all.
     let thin = (THIN_LINES / drawn.len().max(1)).max(3);
     let axes = SharedAxes { seconds, bytes, markers: markers(results), thin };
     let what = if resident { "Resident memory" } else { "Proportional memory of the tree" };
@@ -114,6 +115,7 @@ fn medians(variants: &[VariantMemory], axes: &SharedAxes, gallery: &mut Gallery)
 impl VariantMemory {
     fn new(results: &Results, name: &str, place: usize, resident: bool) -> Self {
         let trials = memory_series(results, name, memory(resident));
+        // The private memory of a single process says little beside its whole memory.
         let private = if !resident && any_sample(results, |sample| sample.processes > 1) {
             band(&memory_series(results, name, |sample| sample.uss), POINTS)
         } else {
@@ -154,10 +156,12 @@ impl VariantMemory {
 
     /// The trials, the baseline's median, the private memory, and the median on top.
     fn lines(&self, baseline: &Self, thin: usize) -> Vec<PlotLine> {
+        // Evenly picked over the experiment: the first trials may differ from the last.
         let every = self.trials.len().div_ceil(thin).max(1);
         let trials = self.trials.iter().step_by(every);
         let mut lines: Vec<PlotLine> =
             trials.map(|points| PlotLine::thin(self.class, reduce(points, COLUMNS))).collect();
+        // The baseline's own picture has its median already.
         if baseline.class != self.class {
             lines.push(baseline.median(Stroke::Reference));
         }
@@ -169,6 +173,7 @@ impl VariantMemory {
                 points: self.private.clone(),
             });
         }
+        // Last, so that it lies on top.
         lines.push(self.median(Stroke::Main));
         lines
     }
@@ -192,6 +197,7 @@ impl VariantMemory {
             .band
             .iter()
             .min_by(|one, other| (one.x - x).abs().total_cmp(&(other.x - x).abs()))?;
+        // Farther away it would be the value of another time.
         ((nearest.x - x).abs() <= distance).then_some(nearest.median)
     }
 }

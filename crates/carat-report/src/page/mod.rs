@@ -90,6 +90,7 @@ pub fn html(results: &Results, options: &PageOptions) -> String {
 fn draw(results: &Results, options: &PageOptions) -> String {
     let verdict = VerdictTable::new(results);
     let mut gallery = Gallery::default();
+    // Sections first: the table of contents lists those that were drawn.
     let sections = SECTIONS.map(|section| section(results, &mut gallery));
     let body = markup! {
         header.top { span { "Carat experiment " b { (results.info.name) } } }

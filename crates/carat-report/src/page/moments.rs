@@ -106,6 +106,7 @@ fn request_series(trial: &Trial, figure: SampleFigure) -> RequestSeries {
             _ => sample.answered,
         };
         let Some((answered, bytes)) = answered.zip(figure(sample)) else { continue };
+        // The load's own count may be below that of a sample, and x must not fall.
         let last = series.last().map_or(0.0, |point| point.0);
         series.push(((answered as f64).max(last), bytes.0 as f64));
     }
@@ -136,6 +137,7 @@ fn by_moment(
     gallery: &mut Gallery,
 ) -> Markup {
     let mut found: Vec<Moment> = shown.iter().map(|one| one.moment).collect();
+    // Comparisons come in the order of moments, so equal ones are neighbours.
     found.dedup();
     let mut lines = Vec::new();
     let mut bands = Vec::new();

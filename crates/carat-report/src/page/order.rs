@@ -28,6 +28,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let values: Vec<BlockValues> = variants
         .map(|variant| facts::scored(results, &variant.name, primary).into_iter().collect())
         .collect();
+    // Two blocks show no movement.
     if values.iter().map(BTreeMap::len).max().unwrap_or(0) < 3 {
         return markup! {};
     }
@@ -36,6 +37,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let absolute = plot(lines(results, &values), unit);
     let relative: Vec<BlockValues> =
         values.iter().map(|one| differences(one, &values[0])).collect();
+    // Without the baseline, whose differences to itself are all zero.
     let relative = lines(results, &relative).into_iter().skip(1).collect();
     let relative = plot(relative, Unit::Fraction);
     let values_caption = Caption { id: "order-values", title: "Values by block", description };

@@ -21,6 +21,7 @@ const REASONS: usize = 20;
 pub(crate) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) -> Markup {
     let Some(reading) = reading else { return markup! {} };
     let denied = denied(&reading.refused);
+    // Only the reasons are left to show.
     if reading.processes.is_empty() {
         return denied;
     }

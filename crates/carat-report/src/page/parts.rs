@@ -33,6 +33,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     if ledgers.is_empty() {
         return markup! {};
     }
+    // One scale for all pictures, so that variants can be compared by eye.
     let reach = ledgers.iter().map(|variant| variant.ledger.pss.0 as f64).fold(0.0, f64::max);
     let body = markup! {
         p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
@@ -51,6 +52,7 @@ fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> 
     let trials = facts::counted_trials(results, variant);
     let mut ledgers: Vec<&Ledger> = trials.filter_map(facts::last_ledger).collect();
     ledgers.sort_by_key(|ledger| ledger.pss);
+    // The upper of two middle ones: a real ledger, not the mean of two.
     ledgers.get(ledgers.len() / 2).copied()
 }
 

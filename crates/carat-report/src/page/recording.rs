@@ -223,11 +223,13 @@ impl GrowthLine {
         let growth = recording.growth.iter().find(|one| one.part == TrackedPart::Memory)?;
         let pace = pace(recording, growth.progress);
         let end = tree.last().map_or(0.0, |last| last.0);
+        // The second half, because the rate is one without the warm-up.
         let late = tree.iter().filter(|point| point.0 >= end / 2.0);
         let (times, bytes): (Vec<f64>, Vec<f64>) = late.copied().unzip();
         Some(Self {
             begin: end / 2.0,
             end,
+            // Medians, so that a sawtooth does not move the line.
             centre: (median(&times)?, median(&bytes)?),
             rate: growth.rate? * pace,
             interval: growth.interval.map(|(low, high)| (low * pace, high * pace)),
@@ -251,6 +253,7 @@ impl GrowthLine {
     }
 
     fn band_point(&self, (low, high): (f64, f64), x: f64) -> BandPoint {
+        // Before the centre the lower rate gives the higher line.
         let (one, other) = (self.bytes(low, x), self.bytes(high, x));
         BandPoint {
             x,
@@ -271,6 +274,7 @@ fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
         .iter()
         .filter_map(|sample| Some((seconds(sample.at_ms), sample.answered? as f64)))
         .collect();
+    // The second half: the pace at the start is that of a warm-up.
     let late = &counted[counted.len() / 2..];
     match (late.first(), late.last()) {
         (Some(from), Some(to)) if to.0 > from.0 => (to.1 - from.1) / (to.0 - from.0),
@@ -282,9 +286,11 @@ fn pace(recording: &Recording, progress: ProgressUnit) -> f64 {
 fn layers(samples: &[Sample], names: &ProcessNames) -> Option<Plot> {
     let slots: BTreeSet<u32> =
         samples.iter().flat_map(|s| s.members.iter().map(|m| m.slot)).collect();
+    // A single process is the tree itself.
     if slots.len() < 2 {
         return None;
     }
+    // Only samples with the memory of single processes can be stacked.
     let known: Vec<&Sample> = samples
         .iter()
         .filter(|s| !s.partial && s.members.iter().any(|m| m.pss.is_some()))
@@ -294,6 +300,7 @@ fn layers(samples: &[Sample], names: &ProcessNames) -> Option<Plot> {
     let mut below: BTreeMap<u64, f64> = BTreeMap::new();
     let (mut lines, mut bands) = (Vec::new(), Vec::new());
     for (place, slot) in slots.iter().copied().take(LAYERS).enumerate() {
+        // The last layer has all the others, so that its top is the tree.
         let with_rest = place + 1 == LAYERS && slots.len() > LAYERS;
         let layer = layer(&known, slot, with_rest, &mut below);
         let name = if with_rest { "the others".to_owned() } else { process_name(names, slot) };
@@ -332,6 +339,7 @@ fn several_probes(samples: &[Sample]) -> bool {
 /// A figure inside Ruby as the mean of its processes: malloc counts a page that processes share in each of them.
 fn of_one_process(sample: &Sample, figure: fn(&InsideSample) -> Option<Bytes>) -> Option<Bytes> {
     let inside = sample.inside.as_ref()?;
+    // Without a probe there is no mean.
     Some(Bytes(figure(inside)?.0.checked_div(u64::from(inside.probes))?))
 }
 
@@ -357,6 +365,7 @@ fn process_name(names: &ProcessNames, slot: u32) -> String {
 /// The load and the user's marks first, then processes, then full collections as far as there is room.
 fn markers(recording: &Recording, names: &ProcessNames) -> Vec<(f64, String)> {
     let mut markers: Vec<&Marker> = recording.markers.iter().collect();
+    // By importance, because only the first get drawn and named.
     markers.sort_by_key(|marker| match marker.what {
         MarkerKind::LoadBegins | MarkerKind::LoadEnds | MarkerKind::User => 0,
         MarkerKind::Fork { .. } | MarkerKind::Exit { .. } => 1,

@@ -65,6 +65,7 @@ fn panel(one: &VariantParts, reach: (f64, f64), baseline: &str, gallery: &mut Ga
 
 /// The lines that are large enough to see, the sum of the others, and all memory.
 fn rows(one: &VariantParts, (low, high): (f64, f64)) -> Vec<DivergingRow> {
+    // A part too small to be seen would be a label without a bar.
     let (shown, others) = one.differing_by(0.004 * (high - low));
     let hidden = shown.len() < one.lines.len();
     let size = high.max(-low);

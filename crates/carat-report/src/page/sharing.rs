@@ -38,6 +38,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         let (Some(first), Some(last)) = (median.first(), median.last()) else { continue };
         let (name, class) = (one_line(&variant.name), variant_class(place));
         parts.push(SharedPart { name: name.clone(), first: first.1, last: last.1 });
+        // The median of one trial is that trial.
         if trials.len() > 1 {
             let thin_lines = trials.iter().take(thin);
             lines.extend(thin_lines.map(|points| PlotLine::thin(class, reduce(points, COLUMNS))));
@@ -90,6 +91,7 @@ fn trial_shared_part(trial: &Trial) -> Vec<(f64, f64)> {
 
 fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
     let (pss, shared) = (sample.pss?.0 as f64, shared_bytes(sample)?);
+    // A tree of zero bytes was not read.
     (pss > 0.0).then(|| (seconds(sample.at_ms), shared / pss))
 }
 

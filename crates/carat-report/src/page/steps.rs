@@ -36,6 +36,7 @@ struct StepPercentile {
 
 /// Empty if no trial has steps.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
+    // The most informative one that the load has.
     let present = DISTRIBUTIONS.into_iter().find(|(name, _)| has_distribution(results, name));
     let Some((distribution, meaning)) = present else {
         return markup! {};
@@ -109,6 +110,7 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
             let value = Unit::Seconds.show(*value);
             descriptions.push(format!("{}: {value} at {clients} clients", variant.name));
         }
+        // The median of one trial is that trial.
         if trials.len() > 1 {
             lines.extend(trials.into_iter().take(thin).map(|points| PlotLine::thin(class, points)));
         }
@@ -143,5 +145,6 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
 fn never_decreasing(points: &[(f64, f64)]) -> Option<StepSeries> {
     let values: Vec<f64> = points.iter().map(|point| point.1).collect();
     let pooled = rising(&values);
+    // Points that never fall are their own nearest curve.
     (pooled != values).then(|| points.iter().map(|point| point.0).zip(pooled).collect())
 }
