@@ -102,10 +102,10 @@ fn a_large_region_that_is_smaller_than_its_class_has_its_own_size() {
 
 #[test]
 fn a_sampled_region_counts_as_jemalloc_counts_it_and_takes_what_was_requested() {
-    for layout in 0..LAYOUTS.len() {
+    for (layout, form) in LAYOUTS.iter().enumerate() {
         let mut made = made(layout);
         let before = read(&mut made.memory).unwrap();
-        let page = LAYOUTS[layout].page();
+        let page = form.page();
         let address = made.large_of(0, 9, 0x40, 4 * page);
         let reading = read(&mut made.memory).unwrap();
         let allocated = [&reading, &before].map(|reading| own(reading).allocated_bytes);
@@ -126,11 +126,11 @@ fn a_sampled_region_counts_as_jemalloc_counts_it_and_takes_what_was_requested() 
 
 #[test]
 fn a_slab_that_its_regions_do_not_fill_is_read() {
-    for layout in 0..LAYOUTS.len() {
+    for (layout, form) in LAYOUTS.iter().enumerate() {
         let mut made = made(layout);
         made.slab(0, 9, 16, 20);
         let reading = read(&mut made.memory).unwrap();
-        let bytes = 16 * LAYOUTS[layout].page();
+        let bytes = 16 * form.page();
         let class = own(&reading).slabs.iter().find(|one| one.size == 160).unwrap();
         assert_eq!((class.slabs, class.in_use, class.bytes), (1, 20, bytes), "{layout}");
         assert_eq!(class.free, bytes / 160 - 20, "{layout}");
