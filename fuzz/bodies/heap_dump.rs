@@ -18,8 +18,9 @@ pub(crate) fn check(input: &[u8]) {
     let classes = dump.classes();
     assert_eq!(classes.iter().map(|class| class.objects).sum::<u64>(), dump.objects());
     let unreached: u64 = classes.iter().map(|class| class.unreached_objects).sum();
-    for class in [None, classes.first().map(|class| class.name.clone())] {
-        match dump.who(&WhoRequest { class, kept: true }) {
+    let one = classes.first().map(|class| class.name.clone());
+    for classes in [Vec::new(), one.into_iter().collect()] {
+        match dump.who(&WhoRequest { classes, kept: true }) {
             Ok(who) => {
                 assert_eq!(who.garbage_objects, unreached);
                 assert_eq!(who.reached_objects + who.garbage_objects, dump.objects());

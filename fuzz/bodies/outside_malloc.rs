@@ -159,8 +159,8 @@ fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
         threads: &[],
         open: &|_| None,
     };
-    for class in [None, Some("Post".to_owned())] {
-        let Ok(who) = find_who(memory, &sources, &WhoRequest { class, kept: true }) else {
+    for classes in [Vec::new(), vec!["Post".to_owned()]] {
+        let Ok(who) = find_who(memory, &sources, &WhoRequest { classes, kept: true }) else {
             continue;
         };
         let bytes = reading.chunks.iter().map(|chunk| chunk.size).sum::<u64>() + (16 << 20);

@@ -145,7 +145,8 @@ impl PendingBroadcasts {
         ack_due: bool,
     ) -> bool {
         // A step may have more broadcasts than can be kept; done ones need only their row.
-        if self.pending.len() == KEPT
+        // More than that where the first one was not done for a while.
+        while self.pending.len() >= KEPT
             && self.pending.front().is_some_and(|broadcast| broadcast.done)
         {
             self.rows.extend(self.pending.pop_front().map(|broadcast| broadcast.row));

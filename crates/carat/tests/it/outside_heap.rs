@@ -306,7 +306,7 @@ fn without_room_for_the_table_of_chunks_the_owners_are_unknown_and_the_rest_is_t
     let ruby = OutsideRuby::start(TestRuby::OnPath);
     let memory = MemoryGate::new(|need| match need.part {
         NeedPart::Census => Ok(()),
-        NeedPart::Chunks | NeedPart::Copy | NeedPart::Graph => {
+        NeedPart::Chunks | NeedPart::Copy | NeedPart::Graph | NeedPart::Dump => {
             Err(format!("{} bytes are too many", need.bytes))
         }
     });

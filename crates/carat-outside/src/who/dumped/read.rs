@@ -244,7 +244,8 @@ impl HeapDump {
 
     /// Objects by class, the most bytes first: name, objects, bytes, old objects, and objects to which no root leads.
     pub fn classes(&self) -> Vec<DumpedClass> {
-        let mut all: Vec<DumpedClass> = self.names.list.iter().map(|name| DumpedClass::named(name)).collect();
+        let mut all: Vec<DumpedClass> =
+            self.names.list.iter().map(|name| DumpedClass::named(name)).collect();
         for (number, object) in (0..).zip(&self.graph.objects.list) {
             let id = self.names.of_object(object);
             let Some(sum) = all.get_mut(id.index()) else { continue };

@@ -29,7 +29,8 @@ fn read(text: &str) -> Result<HeapDump, DumpFileError> {
 }
 
 fn who(dump: &HeapDump, class: Option<&str>) -> WhoCensus {
-    dump.who(&WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept: true }).unwrap()
+    dump.who(&WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept: true })
+        .unwrap()
 }
 
 #[test]
