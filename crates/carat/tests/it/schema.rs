@@ -19,8 +19,9 @@ fn faults(schema: &Value, root: &Value, value: &Value, place: &str, found: &mut 
                 inside(root.pointer(name).unwrap(), value, place);
             }
             "allOf" => each(rule).for_each(|one| inside(one, value, place)),
-            "oneOf" if each(rule).filter(|one| fits(one, root, value)).count() != 1 => {
-                found.push(format!("{place}: not exactly one of {rule}"));
+            "oneOf" => {
+                let fitting = each(rule).filter(|one| fits(one, root, value)).count();
+                found.extend((fitting != 1).then(|| format!("{place}: not exactly one of {rule}")));
             }
             "items" => {
                 value.as_array().into_iter().flatten().for_each(|one| inside(rule, one, place));
