@@ -5,7 +5,7 @@ use crate::input::{AppFolder, app_experiment};
 use anyhow::{Context, bail};
 use carat_files::create_new;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `carat init`
 #[derive(Debug, Clone, clap::Args)]
@@ -24,8 +24,8 @@ pub(crate) struct InitArgs {
 
 pub(crate) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
     let app = AppFolder::look(&args.folder)?;
-    let (text, unknown) = app_experiment(&app);
     let path = args.output.clone().unwrap_or_else(|| args.folder.join("carat.toml"));
+    let (text, unknown) = app_experiment(&app, other_folder(&args.folder, &path).as_deref());
     let shown = path.strip_prefix("./").unwrap_or(&path).display().to_string();
     let mut file = match create_new(&path) {
         Ok(file) => file,
@@ -43,4 +43,12 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
     }
     output::print_message(&format!("\nnext  carat compare {shown}"));
     Ok(Exit::Fine)
+}
+
+/// The app's folder, if the experiment file will not lie there: a server starts in the folder of its file by default.
+fn other_folder(app: &Path, file: &Path) -> Option<PathBuf> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let real = |folder: &Path| folder.canonicalize().ok();
+    let folder = real(app)?;
+    (real(parent.unwrap_or_else(|| Path::new("."))).as_ref() != Some(&folder)).then_some(folder)
 }

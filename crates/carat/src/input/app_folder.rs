@@ -239,7 +239,9 @@ fn profile(name: &str, comment: &str) -> VariantText {
 const SCHEMA_LINE: &str = "#:schema ./carat.schema.json";
 
 /// The experiment file for an app, and what its files do not say.
-pub fn app_experiment(app: &AppFolder) -> (String, Vec<String>) {
+///
+/// `dir` is the app's folder, where the experiment file will lie in another one.
+pub fn app_experiment(app: &AppFolder, dir: Option<&Path>) -> (String, Vec<String>) {
     let (command, why) = app.command();
     let unknown = app.unknown();
     let mut comments = vec![
@@ -254,6 +256,7 @@ pub fn app_experiment(app: &AppFolder) -> (String, Vec<String>) {
         name: app.name.clone(),
         command,
         environment: app.environment(),
+        dir: dir.map(|dir| dir.display().to_string()),
         ready: None,
         within: Some("120s".into()),
         load: format!(
@@ -391,7 +394,7 @@ mod tests {
     /// The text, and what is unknown; the text is a valid experiment.
     fn written(files: &[(&str, &str)]) -> (String, Vec<String>) {
         let folder = folder(files);
-        let (text, unknown) = app_experiment(&AppFolder::look(folder.path()).unwrap());
+        let (text, unknown) = app_experiment(&AppFolder::look(folder.path()).unwrap(), None);
         let plan = Experiment::parse(&text, Path::new("carat.toml"), folder.path())
             .unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!(plan.variants.len(), 3, "{text}");

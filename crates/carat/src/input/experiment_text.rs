@@ -19,6 +19,8 @@ pub(super) struct ExperimentText {
     /// Program and arguments.
     pub command: Vec<String>,
     pub environment: Vec<(String, String)>,
+    /// Where the server runs, if that is not the folder of the file.
+    pub dir: Option<String>,
     /// The path that answers when the server is ready; `None` waits for its port.
     pub ready: Option<String>,
     /// How long it may take to be ready, such as `120s`; `None` for the default.
@@ -47,6 +49,9 @@ impl ExperimentText {
         writeln!(out, "name = {}\n\n[server]", quoted(&self.name))?;
         let command = self.command.iter().map(|word| quoted(word)).collect();
         writeln!(out, "command = {}", toml::Value::Array(command))?;
+        if let Some(dir) = &self.dir {
+            writeln!(out, "dir     = {}", quoted(dir))?;
+        }
         let variables = self.environment.iter();
         let variables: Vec<String> =
             variables.map(|(name, value)| format!("{name} = {}", quoted(value))).collect();

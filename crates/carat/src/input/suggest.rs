@@ -100,6 +100,7 @@ pub fn suggested_experiment(
         name: "suggested".into(),
         command,
         environment: vec![("PORT".into(), "{port}".into())],
+        dir: None,
         ready: known.load.as_ref().map(|load| path_of(&load.url)),
         within: None,
         load: load_text(known.load.as_ref()),

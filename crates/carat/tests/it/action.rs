@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const FAKE_CARAT: &str = "#!/bin/sh\n[ \"$1\" = compare ] && set -- \"$@\" --fake 71e6:1e5,74e6:1e5 --seed 3\n\"$CARAT_TEST_PROGRAM\" \"$@\"\n";
+const FAKE_CARAT: &str = "#!/bin/sh\n[ \"$1\" = compare ] && set -- \"$@\" --fake 71e6:1e5,74e6:1e5 --seed 3\n\"$PROGRAM_UNDER_TEST\" \"$@\"\n";
 /// Lists the comments of `old`, and writes any other request to `asked`.
 const FAKE_GH: &str =
     "#!/bin/sh\ncase \"$*\" in *--paginate*) cat old ;; *) echo \"$*\" >> asked ;; esac\n";
@@ -41,7 +41,7 @@ impl Job {
             .arg(scripts.join(name))
             .current_dir(self.folder.path("."))
             .env("PATH", format!("{}:{path}", self.folder.path("bin").display()))
-            .env("CARAT_TEST_PROGRAM", env!("CARGO_BIN_EXE_carat"))
+            .env("PROGRAM_UNDER_TEST", env!("CARGO_BIN_EXE_carat"))
             .env("RUNNER_TEMP", self.folder.path("tmp"))
             .env("TMPDIR", self.folder.path("tmp"))
             .env("GITHUB_OUTPUT", self.folder.path("outputs"))

@@ -79,7 +79,7 @@ case "$1 $*" in
 *--dry-run*) ;;
 compare*) set -- "$@" --blocks 1 ;;
 esac
-"$CARAT_TEST_PROGRAM" "$@"
+"$PROGRAM_UNDER_TEST" "$@"
 code=$?
 [ "$1" != init ] || sed -i 's/^requests = .*/requests = 60/' carat.toml
 exit $code
@@ -127,7 +127,7 @@ impl Reader {
             .args(["-c", &command])
             .current_dir(self.folder.path("."))
             .env("PATH", format!("{}:{path}", self.folder.path("bin").display()))
-            .env("CARAT_TEST_PROGRAM", env!("CARGO_BIN_EXE_carat"))
+            .env("PROGRAM_UNDER_TEST", env!("CARGO_BIN_EXE_carat"))
             .env("TMPDIR", self.folder.path("tmp"))
             .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
             .env_remove("RUBYOPT")

@@ -35,6 +35,7 @@ mod growth_captured;
 mod handing_on;
 mod heap_dump;
 mod heaps;
+mod init;
 mod kubernetes_cluster;
 mod load_cable;
 mod load_conformance;
