@@ -271,6 +271,22 @@ mod tests {
         assert!(refused.is_empty(), "{}", refused.join("\n"));
     }
 
+    /// Lines of a command's help and of those below it that end within a sentence, which a narrower terminal breaks a second time.
+    fn broken_lines(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        let pairs = help.lines().zip(help.lines().skip(1));
+        let own =
+            pairs.filter(|(line, next)| text(line) && text(next) && !line.ends_with(['.', ':']));
+        let own = own.map(|(line, _)| format!("{}: {line}", command.get_name()));
+        own.chain(command.get_subcommands().flat_map(broken_lines)).collect()
+    }
+
+    #[test]
+    fn sentences_of_help_are_broken_by_the_terminal_alone() {
+        assert_eq!(broken_lines(&Arguments::command()), [""; 0]);
+    }
+
     #[test]
     fn a_command_that_carat_does_not_accept_is_found() {
         for (text, whole, is_refused) in [

@@ -23,7 +23,7 @@ struct Demo {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The workload is unpacked into a temporary folder, which is removed in the end, and the results and the page are
+The workload is unpacked into a temporary folder, which is removed in the end, and the results and the page are \
 written into the current folder. Needed are Ruby, Puma and some gems of Rails; what is missing is named.
 
 Examples:

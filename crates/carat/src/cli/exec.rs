@@ -20,9 +20,9 @@ const NOT_FOUND: u8 = 127;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: the server's own; 125 if a setting cannot be applied, 126 if the command cannot be run,
-127 if the command does not exist. CARAT_OFF=1 runs the command without any change. If there is no folder for
-carat's libraries, the server runs without the settings that need them, and a line on stderr names these. If the
+Exit codes: the server's own; 125 if a setting cannot be applied, 126 if the command cannot be run, \
+127 if the command does not exist. CARAT_OFF=1 runs the command without any change. If there is no folder for \
+carat's libraries, the server runs without the settings that need them, and a line on stderr names these. If the \
 server cannot be verified, it runs all the same. carat.toml counts only if it belongs to this user or to root.
 
 Examples:

@@ -11,7 +11,7 @@ const SCHEMA: &str = "carat.install/1";
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The libraries go to PREFIX/lib/carat/HASH, where HASH follows from their content, with folders of mode 0755 and files of
+The libraries go to PREFIX/lib/carat/HASH, where HASH follows from their content, with folders of mode 0755 and files of \
 mode 0644. Other versions stay, because servers may use them. `carat exec` itself needs no installation.
 
 Examples:

@@ -21,7 +21,7 @@ fn faults(schema: &Value, root: &Value, value: &Value, place: &str, found: &mut 
             "allOf" => each(rule).for_each(|one| inside(one, value, place)),
             "oneOf" => {
                 let fitting = each(rule).filter(|one| fits(one, root, value)).count();
-                found.extend((fitting != 1).then(|| format!("{place}: not exactly one of {rule}")));
+                found.extend((fitting != 1).then(|| format!("{place}: {fitting} of {rule}")));
             }
             "items" => {
                 value.as_array().into_iter().flatten().for_each(|one| inside(rule, one, place));
