@@ -63,7 +63,7 @@ fn cases() -> Vec<(&'static str, Results)> {
 
 /// The experiments whose results are kept in the repository, as a reader gets them.
 fn kept() -> Vec<(String, Results)> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence");
     let folders = ["experiments", "remedies"].map(|folder| docs.join(folder));
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
     let paths = entries.map(|entry| entry.unwrap().path());
