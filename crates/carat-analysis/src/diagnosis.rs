@@ -495,6 +495,9 @@ fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
     let garbage: Option<Vec<Bytes>> = processes.iter().map(told).collect();
     let is_whole = processes.len() >= ledger.processes.iter().filter(|one| is_ruby(one)).count();
     match garbage.filter(|all| is_whole && !all.is_empty()) {
+        None if share(live(ledger), ledger.pss) < WORTH_A_ROW => {
+            "nothing: a setting or a full collection would save less than 5 %".to_owned()
+        }
         None => {
             let reason = processes.iter().find_map(|one| one.reason(CensusPart::Reach));
             let reason = reason.unwrap_or("`carat explain PID --reach` tells it");
@@ -516,6 +519,12 @@ fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
     }
 }
 
+/// What objects and malloc use, garbage that was not collected too.
+fn live(ledger: &Ledger) -> Bytes {
+    let in_use = [PartKind::MallocLive, PartKind::SlotsLive, PartKind::TransientHeap];
+    in_use.into_iter().filter_map(|kind| ledger.part(kind)).map(|part| part.pss).sum()
+}
+
 fn is_ruby(process: &ProcessLedger) -> bool {
     process.basis != Basis::ProcOnly
 }
@@ -531,14 +540,10 @@ fn next_step(
         help.is_some_and(|finding| ["fork-not-prepared", "sharing-eroded"].contains(&finding.code));
     let can_be_asked =
         reading.is_some_and(|reading| reading.processes.iter().all(|one| one.who.is_none()));
-    let in_use = [PartKind::MallocLive, PartKind::SlotsLive];
-    // Who keeps it is a question only if what is kept is much.
-    let live: Bytes =
-        in_use.into_iter().filter_map(|kind| ledger.part(kind)).map(|part| part.pss).sum();
     match help {
         Some(_) if of_sharing && !compared && reading.is_some() => FollowUp::Unshared,
         Some(_) => FollowUp::Suggest,
-        None if can_be_asked && share(live, ledger.pss) >= KEPT => FollowUp::Who,
+        None if can_be_asked && share(live(ledger), ledger.pss) >= KEPT => FollowUp::Who,
         None => FollowUp::Record,
     }
 }

@@ -20,6 +20,8 @@ pub struct Observations {
     pub run_time: Option<Duration>,
     /// Highest resident memory of the largest process of a command that ended by itself, as the kernel recorded it.
     pub kernel_peak: Option<Bytes>,
+    /// Highest memory that the kernel charged to a control group with all processes of such a command and no other.
+    pub group_peak: Option<Bytes>,
     /// `RUBY_DESCRIPTION` of the server, from its probe.
     pub ruby: Option<String>,
     /// The tree when ready, before any load.
@@ -78,14 +80,27 @@ impl Observations {
         }
     }
 
-    /// A note if a process had so much more memory between two samples that the sampled peak is not the command's.
+    /// A note if the command had so much more memory between two samples that the sampled peak is not its own.
     pub fn missed_peak(&self) -> Option<String> {
+        self.missed_peak_of_process().or_else(|| self.missed_peak_of_group())
+    }
+
+    fn missed_peak_of_process(&self) -> Option<String> {
         // Only moments at which the sampled peak of the tree could have been seen.
         let sampled = self.samples.iter().filter(|sample| sample.pss.is_some());
         let sampled = sampled.filter_map(largest).max()?;
         // Within 5 % it may be the same moment, read a little later.
         let missed = self.kernel_peak?.0 as f64 >= MISSED * sampled.0 as f64;
         missed.then(|| "its memory was highest between two samples: `memory.pss.peak` is at least 5 % too low, and `memory.process.peak` has the kernel's record".to_owned())
+    }
+
+    /// Of several processes together, each of which may be sampled at its own peak.
+    fn missed_peak_of_group(&self) -> Option<String> {
+        let sampled = self.samples.iter().filter(|sample| sample.pss.is_some());
+        let sampled = sampled.filter_map(|sample| Some(sample.cgroup.as_ref()?.current)).max()?;
+        let several = self.samples.iter().any(|sample| sample.processes > 1);
+        let missed = several && self.group_peak?.0 as f64 >= MISSED * sampled.0 as f64;
+        missed.then(|| "the memory of its processes together was highest between two samples: `memory.pss.peak` may be 5 % too low or more, and `memory.group.peak` has the kernel's record".to_owned())
     }
 
     /// Whether samples with this figure reach to the end. Those of a command that has ended need not: one that ran for a

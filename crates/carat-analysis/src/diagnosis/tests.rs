@@ -124,6 +124,9 @@ fn memory_in_use_is_what_the_app_keeps_only_where_garbage_was_told_apart_and_is_
     let said = help(Some(&garbage(20 * MB)), &tree);
     assert!(said.contains("would free 20.00 MB, and the app keeps the rest"), "{said}");
     assert!(help(Some(&garbage(MB)), &tree).starts_with("nothing: this is what the app keeps"));
+    let files = vec![part(PartKind::CodeAndFiles, 96), part(PartKind::MallocLive, 4)];
+    let said = help(None, &ledger(files, Vec::new()));
+    assert_eq!(said, "nothing: a setting or a full collection would save less than 5 %");
     // Of two Rubies one was not read.
     let mut two = tree;
     two.processes.push(process(8, Vec::new()));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ledger::tests::{ruby, tree};
 use crate::load::Times;
-use crate::memory::{MemberSample, Sample};
+use crate::memory::{CgroupSample, MemberSample, Sample};
 use crate::units::Bytes;
 use std::path::{Path, PathBuf};
 
@@ -204,6 +204,21 @@ fn the_peak_of_a_command_is_the_kernels_and_a_lower_one_of_the_samples_is_noted(
     let mut family = with_peak(900, 112, 120);
     family.processes = 2;
     assert_eq!(peaks(vec![family], 115), ([Some(120.0), None, Some(112.0)], false));
+}
+
+#[test]
+fn the_peak_of_a_commands_group_is_noted_where_samples_of_several_processes_missed_it() {
+    let run = |processes, charged, peak| {
+        let cgroup = CgroupSample { current: Bytes(charged), ..CgroupSample::default() };
+        let sampled = Sample { processes, cgroup: Some(cgroup), ..with_peak(900, 112, 112) };
+        Observations { group_peak: peak, ..ended_run(vec![sampled]) }
+    };
+    let missed = run(2, 100, Some(Bytes(105)));
+    assert_eq!(of_trial(&missed)[MEMORY_GROUP_PEAK.id], 105.0);
+    assert!(missed.missed_peak().unwrap().contains("processes together"));
+    assert_eq!(run(2, 100, Some(Bytes(104))).missed_peak(), None);
+    assert_eq!(run(1, 100, Some(Bytes(150))).missed_peak(), None, "a process has its own record");
+    assert!(!of_trial(&run(2, 100, None)).contains_key(MEMORY_GROUP_PEAK.id));
 }
 
 #[test]

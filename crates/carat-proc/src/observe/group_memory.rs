@@ -186,6 +186,28 @@ pub(super) fn seen_group(root: &ProcRoot, pid: u32) -> Option<SeenGroup> {
     })
 }
 
+/// Where a control group of memory is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupFolder {
+    pub folder: PathBuf,
+    /// The name of the file with the highest amount that was charged, in bytes.
+    pub peak: &'static str,
+    /// Whether limits of this group hold for groups below it.
+    pub limits_below: bool,
+}
+
+/// The memory group of a process; `None` if it cannot be seen.
+pub fn group_folder(root: &ProcRoot, pid: u32) -> Option<GroupFolder> {
+    let SeenGroup { version, folder, .. } = seen_group(root, pid)?;
+    let (peak, limits_below) = match version {
+        CgroupVersion::One => {
+            ("memory.max_usage_in_bytes", amount(&folder, "memory.use_hierarchy") != Some(Bytes(0)))
+        }
+        CgroupVersion::Two => ("memory.peak", true),
+    };
+    Some(GroupFolder { folder, peak, limits_below })
+}
+
 /// The limit that the groups of a process reach first; `None` if there is none or if its own group cannot be seen.
 pub fn nearest_limit(root: &ProcRoot, pid: u32) -> Option<GroupLimit> {
     seen_group(root, pid)?.limits.into_iter().min_by_key(GroupLimit::left)

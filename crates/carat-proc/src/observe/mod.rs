@@ -35,7 +35,7 @@ mod status;
 
 pub use budget::SamplingBudget;
 pub use collector::{Collections, collections_of};
-pub use group_memory::nearest_limit;
+pub use group_memory::{GroupFolder, group_folder, nearest_limit};
 pub use group_use::group_use;
 pub use host::{HostLook, ruby_trees};
 pub use ledger::ledger;

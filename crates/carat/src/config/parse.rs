@@ -298,7 +298,9 @@ fn metric_measured(name: &str, task: &TrialTask) -> Result<&'static Metric, Stri
                 "{name} is unknown of [load.command]: only carat's own generator measures it"
             ));
         }
-        TrialTask::Serve { .. } if metric.id == metric::RUN_TIME.id => {
+        TrialTask::Serve { .. }
+            if [metric::RUN_TIME.id, metric::MEMORY_GROUP_PEAK.id].contains(&metric.id) =>
+        {
             return Err(format!(
                 "{name} is known of a command that ends by itself only, see [run]"
             ));

@@ -4,7 +4,8 @@
 
 use crate::run::Interrupt;
 use crate::target::{
-    ExitWatch, LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport, stop,
+    CommandGroup, ExitWatch, LaunchError, LaunchSpec, PendingServer, Reaper, Server, StopReport,
+    stop,
 };
 use carat_load::{Generator, GeneratorError};
 use carat_model::{Bytes, Ledger, LoadSpec, Moment, Sample, SamplerCost};
@@ -73,6 +74,8 @@ pub(crate) struct Session<'a> {
     reaper: Option<&'a mut Reaper>,
     tree: Option<Tree>,
     server: Option<Server>,
+    /// The control group of the server alone, or why it has none; `None` where nobody asked for one.
+    group: Option<Result<CommandGroup, String>>,
     launched: bool,
     members: Vec<Identity>,
     scanned_at: Option<Duration>,
@@ -103,6 +106,7 @@ impl<'a> Session<'a> {
             reaper,
             tree: None,
             server: None,
+            group: None,
             launched: false,
             members: Vec::new(),
             scanned_at: None,
@@ -132,10 +136,29 @@ impl<'a> Session<'a> {
         self.tree = Some(tree);
         // Before `exec`: a server whose start fails half way is stopped as well.
         self.launched = true;
+        if let Some(Ok(group)) = &self.group
+            && let Err(reason) = group.add(pending.identity().pid)
+        {
+            self.group = Some(Err(reason));
+        }
         // What came before is the time of the helper.
         let started = Instant::now();
         self.server = Some(pending.exec()?);
         Ok(started)
+    }
+
+    /// Lets the server that is launched next have a control group of its own, where one can be made.
+    pub(crate) fn give_own_group(&mut self) {
+        self.group = Some(CommandGroup::create(&self.root));
+    }
+
+    /// Highest memory that the kernel charged to the server's own control group so far.
+    ///
+    /// # Errors
+    /// Why it is unknown.
+    pub(crate) fn group_peak(&self) -> Result<Bytes, String> {
+        let group = self.group.as_ref().ok_or("it has no control group of its own")?;
+        group.as_ref()?.peak().ok_or_else(|| "its control group is gone".to_owned())
     }
 
     /// Starts the exec helper of a server or service. The reaper knows the process before it can fork.

@@ -8,6 +8,7 @@ mod directory;
 mod exec_helper;
 mod exit_watch;
 mod file_limit;
+mod group;
 mod inject;
 pub mod install;
 pub mod library;
@@ -27,6 +28,7 @@ pub(crate) use directory::{create_pages, make_run_directory, new_token, run_dire
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
 pub(crate) use exit_watch::ExitWatch;
 pub(crate) use file_limit::FailingWrites;
+pub(crate) use group::CommandGroup;
 pub use inject::{InjectError, Injection};
 pub(crate) use inject::{InjectRequest, inject, make_comparable, set_tree};
 pub use library::{Libraries, LibraryError};

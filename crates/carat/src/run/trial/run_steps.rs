@@ -10,6 +10,7 @@ use crate::run::trial::session::{EarlyEnd, TrialSession};
 use crate::run::trial::steps::{TrialEnd, TrialSteps, not_in_effect};
 use crate::run::trial::{TrialError, TrialPhase};
 use crate::target::ExitWatch;
+use carat_model::metric::MEMORY_GROUP_PEAK;
 use carat_model::{Observations, Outcome, count};
 use carat_proc::observe::{collections_of, pages_left};
 use carat_proc::process::children_cpu;
@@ -36,6 +37,7 @@ impl TrialSteps<'_> {
         self.begin(session)?;
         // Before the start: the kernel counts the children of all trials.
         let cpu = children_cpu();
+        session.server.give_own_group();
         let started = self.start_server(session)?;
         // The start on the clock of the samples.
         let from = session.server.elapsed().saturating_sub(started.elapsed());
@@ -56,7 +58,21 @@ impl TrialSteps<'_> {
         observed.notes = settings.notes(started, ended);
         observed.notes.extend(outlived(session));
         observed.kernel_peak = session.server.server_peak();
+        self.read_group_peak(session, observed);
         self.judge(status)
+    }
+
+    /// The peak of the command's control group; a note on why it is unknown where the experiment asks for it.
+    fn read_group_peak(&self, session: &TrialSession<'_>, observed: &mut Observations) {
+        let (id, measure) = (MEMORY_GROUP_PEAK.id, &self.experiment.measure);
+        let is_asked_for = measure.primary.id == id || measure.guards.contains_key(id);
+        match session.server.group_peak() {
+            Ok(peak) => observed.group_peak = Some(peak),
+            Err(reason) if is_asked_for => {
+                observed.notes.push(format!("{id} is unknown: {reason}"));
+            }
+            Err(_) => {}
+        }
     }
 
     /// Samples the command until it ends, or until its deadline.
