@@ -174,7 +174,9 @@ impl Findings {
             self.add("gen-cpu", Severity::Warning, message);
         }
         let waited = facts.cost.run_delay.unwrap_or_default() as f64 / 1e9;
-        let share = waited / (facts.seconds * f64::from(facts.run.threads));
+        // A thread is measured from before the first send until after the last response, and may wait there too.
+        let measured = facts.cost.measured as f64 / 1e9;
+        let share = waited / measured.max(facts.seconds * f64::from(facts.run.threads));
         // A load that ended before it began has no length, and the share is not finite.
         // A load of milliseconds waits for a core by chance.
         if share.is_finite() && share > RUN_DELAY_SHARE && waited > GRACE {
@@ -268,6 +270,20 @@ mod tests {
             cost.run_delay = Some(900_000_000);
         });
         assert!(codes(&cost, 0.001).is_empty());
+    }
+
+    #[test]
+    fn a_core_that_was_waited_for_outside_of_a_short_load_is_no_share_of_the_load() {
+        let waited = |measured| {
+            let run = RunFacts { threads: 1, ..RunFacts::default() };
+            let cost = cost(|cost| (cost.run_delay, cost.measured) = (Some(9_500_000), measured));
+            let mut findings = Findings::with_limit(0.01);
+            let facts = GeneratorFacts { cost: &cost, seconds: 0.005, median: None, run: &run };
+            findings.generator(&facts);
+            findings.list().pop().map(|flag| flag.message)
+        };
+        assert!(waited(19_000_000).unwrap().contains("for a core 50 % of the time"));
+        assert_eq!(waited(95_100_000), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ const WINDOW: u64 = 1_000_000_000;
 /// Measures the cost of one thread; created and used on that thread.
 #[derive(Debug)]
 pub struct Meter {
+    begun: MonotonicTime,
     cpu_begun: u64,
     delay_begun: Option<u64>,
     window: MonotonicTime,
@@ -24,6 +25,8 @@ pub struct GeneratorCost {
     pub cpu: u64,
     pub share_max: f64,
     pub run_delay: Option<u64>,
+    /// Nanoseconds that were measured, of all threads.
+    pub measured: u64,
     /// From the arrival of bytes to their reading.
     pub lag: DurationHistogram,
     /// From the intended to the actual send.
@@ -42,6 +45,7 @@ impl Meter {
     pub fn begin(now: MonotonicTime) -> Self {
         let cpu_begun = thread_cpu();
         Self {
+            begun: now,
             cpu_begun,
             delay_begun: read_run_delay(Path::new("/proc")),
             window: now,
@@ -71,6 +75,7 @@ impl Meter {
             self.cost.share_max = self.cost.share_max.max(share);
         }
         self.cost.cpu = cpu - self.cpu_begun;
+        self.cost.measured = now.since(self.begun);
         self.cost.run_delay = read_run_delay(Path::new("/proc"))
             .zip(self.delay_begun)
             .map(|(end, begin)| end.saturating_sub(begin));
@@ -93,6 +98,7 @@ impl GeneratorCost {
             (Some(one), Some(two)) => Some(one + two),
             (one, two) => one.or(two),
         };
+        self.measured += other.measured;
         self.lag.merge(&other.lag);
         self.late.merge(&other.late);
         self.messages += other.messages;
