@@ -1,160 +1,570 @@
-//! What a metric is, and how its value is read of a trial. Every metric is a row of the registry.
+//! The registry of metrics. A row holds everything that is known about one metric; to add a metric, add a row.
 
 mod better;
+mod definition;
 mod known;
 mod moment;
-mod registry;
 
 pub use better::Better;
+pub use definition::{
+    BEYOND, Metric, MetricSource, find, latencies, of_load, of_runs, of_trial, over_steps, phrase,
+};
 pub use known::find_metric;
 pub use moment::MetricMoment;
-pub use registry::*;
 
-use crate::load::StepReport;
-use crate::observations::{LoadTotals, Observations};
+use crate::observations::{Observations, amount};
 use crate::units::Unit;
-use std::collections::BTreeMap;
 
-/// One row of the registry.
-#[derive(Debug)]
-pub struct Metric {
-    /// Name in files, SQL, JSON and reports.
-    pub id: &'static str,
-    /// Unit of the values.
-    pub unit: Unit,
-    /// Which direction is better.
-    pub better: Better,
-    /// Definition in one sentence without a full stop.
-    pub what: &'static str,
-    /// Name in a sentence, fit to follow "its" or "less"; the moment follows it.
-    pub phrase: &'static str,
-    /// When a trial has the value; `None` for a figure of the whole load, such as a latency.
-    pub moment: Option<MetricMoment>,
-    /// Responses a trial needs for the value to be known at all.
-    pub least: u64,
-    /// Responses below which the value is reported with a warning.
-    pub enough: u64,
-    /// Where the value comes from.
-    pub source: MetricSource,
+macro_rules! registry {
+    ($($name:ident = $row:expr;)*) => {
+        $(
+            pub static $name: Metric = $row;
+        )*
+        /// Every metric, in the order of reports.
+        pub static METRICS: &[&Metric] = &[$(&$name),*];
+    };
 }
 
-/// Where the value of a metric comes from. A reading function returns `None` for what is unknown.
-#[derive(Debug)]
-pub enum MetricSource {
-    /// A trial whose server waits for requests.
-    Trial(fn(&Observations) -> Option<f64>),
-    /// Any trial: a command that ends by itself has it too.
-    AnyTrial(fn(&Observations) -> Option<f64>),
-    /// A quantile of the latency of the load; 1 is the maximum.
-    Latency(f64),
-    /// The load as a whole.
-    Load(fn(&LoadTotals<'_>) -> Option<f64>),
-    /// The last step of the load, the one with all connections.
-    Step(fn(&StepReport) -> Option<f64>),
-    /// The geometric mean of another metric over all steps of the load.
-    OverSteps(&'static Metric),
-}
-
-/// A percentile is unknown where fewer values than this lie beyond it.
-pub const BEYOND: u64 = 10;
-
-/// The metrics of a command that ends by itself. Whatever is read of a process that waits for requests is unknown of it.
-pub fn of_runs() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().copied().filter(|metric| metric.is_of_runs())
-}
-
-pub fn find(id: &str) -> Option<&'static Metric> {
-    METRICS.iter().copied().find(|metric| metric.id == id)
-}
-
-/// The name of a metric in a sentence, with its moment. An unknown id, as an older or newer file may have, stands for itself.
-pub fn phrase(id: &str) -> String {
-    let Some(metric) = find(id) else { return id.to_owned() };
-    match metric.moment {
-        Some(moment) => format!("{} {}", metric.phrase, moment.words()),
-        None => metric.phrase.to_owned(),
-    }
-}
-
-/// The metrics that are quantiles of the latency, the smallest first.
-pub fn latencies() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().copied().filter(|metric| matches!(metric.source, MetricSource::Latency(_)))
-}
-
-/// Every metric that is followed over the steps of a load, with its mean over all steps.
-pub fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Metric)> {
-    METRICS.iter().filter_map(|&mean| match mean.source {
-        MetricSource::OverSteps(each) => Some((each, mean)),
-        _ => None,
-    })
-}
-
-/// The metrics of a finished trial by id, those of its load included.
-pub fn of_trial(trial: &Observations) -> BTreeMap<String, f64> {
-    let load = trial.load.iter().flat_map(|load| load.metrics.clone());
-    known(|metric| match metric.source {
-        MetricSource::Trial(read) | MetricSource::AnyTrial(read) => read(trial),
-        _ => None,
-    })
-    .chain(load)
-    .collect()
-}
-
-/// The metrics that the generator reports of a load, by id.
-pub fn of_load(load: &LoadTotals<'_>) -> BTreeMap<String, f64> {
-    known(|metric| metric.read(load).filter(|_| load.completed >= metric.least)).collect()
-}
-
-fn known(read: impl Fn(&Metric) -> Option<f64>) -> impl Iterator<Item = (String, f64)> {
-    METRICS.iter().filter_map(move |metric| Some((metric.id.to_owned(), read(metric)?)))
-}
-
-impl Metric {
-    /// Whether a command that ends by itself has this metric.
-    pub fn is_of_runs(&self) -> bool {
-        matches!(self.source, MetricSource::AnyTrial(_))
-    }
-
-    /// Whether a measured value can be zero or below, so that two values may have no ratio.
-    pub fn can_be_zero(&self) -> bool {
-        self.unit == Unit::Count
-            || [&MEMORY_SYSTEM_FINAL, &CPU_MERGING, &GC_TIME, &MALLOC_FREE]
-                .iter()
-                .any(|one| one.id == self.id)
-    }
-
-    /// Whether only carat's own load generator measures it.
-    pub fn is_of_generator(&self) -> bool {
-        matches!(
-            self.source,
-            MetricSource::Latency(_) | MetricSource::Step(_) | MetricSource::OverSteps(_)
-        )
-    }
-
-    fn read(&self, load: &LoadTotals<'_>) -> Option<f64> {
-        match self.source {
-            MetricSource::Trial(_) | MetricSource::AnyTrial(_) => None,
-            MetricSource::Latency(quantile) => (load.latency)(quantile),
-            MetricSource::Load(read) => read(load),
-            MetricSource::Step(read) => read(load.steps.last()?),
-            MetricSource::OverSteps(metric) => metric.mean_over(load.steps),
-        }
-    }
-
-    /// The value at one step of a load; `None` for a metric that is not one of steps.
-    pub fn at_step(&self, step: &StepReport) -> Option<f64> {
-        match self.source {
-            MetricSource::Step(read) => read(step),
-            _ => None,
-        }
-    }
-
-    /// Geometric mean over all steps, so that a step counts by its ratio and not by its size; `None` where one lacks it.
-    fn mean_over(&self, steps: &[StepReport]) -> Option<f64> {
-        let sum: Option<f64> = steps.iter().map(|step| Some(self.at_step(step)?.ln())).sum();
-        sum.filter(|sum| sum.is_finite() && !steps.is_empty())
-            .map(|sum| (sum / steps.len() as f64).exp())
-    }
+registry! {
+    MEMORY_RSS_FINAL = Metric {
+        id: "memory.rss.final",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory of the one server process after the last request",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.rss)),
+    };
+    MEMORY_PSS_FINAL = Metric {
+        id: "memory.pss.final",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the whole process tree after the last request",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.pss)),
+    };
+    MEMORY_PSS_LATE = Metric {
+        id: "memory.pss.late",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "median proportional memory of the tree over the last quarter of the load or of the run",
+        phrase: "memory",
+        moment: Some(MetricMoment::LastQuarter),
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| trial.late(|sample| sample.pss)),
+    };
+    MEMORY_RSS_LATE = Metric {
+        id: "memory.rss.late",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "median resident memory of the one server process over the last quarter of the load or of the run",
+        phrase: "memory",
+        moment: Some(MetricMoment::LastQuarter),
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| trial.late(|sample| sample.rss)),
+    };
+    MEMORY_USS_FINAL = Metric {
+        id: "memory.uss.final",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "memory that only this tree's processes hold privately, after the last request",
+        phrase: "private memory",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.uss)),
+    };
+    MEMORY_PSS_PEAK = Metric {
+        id: "memory.pss.peak",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "highest proportional memory of the tree that was sampled",
+        phrase: "peak memory",
+        moment: Some(MetricMoment::WholeTrial),
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| amount(trial.pss_peak())),
+    };
+    MEMORY_RSS_PEAK = Metric {
+        id: "memory.rss.peak",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "highest resident memory of the one server process, as the kernel recorded it",
+        phrase: "peak memory",
+        moment: Some(MetricMoment::WholeTrial),
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| amount(trial.rss_peak())),
+    };
+    MEMORY_PROCESS_PEAK = Metric {
+        id: "memory.process.peak",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "highest resident memory of the largest process, as the kernel recorded it; of a command that ends by itself, of every process that was waited for or sampled",
+        phrase: "peak memory of the largest process",
+        moment: Some(MetricMoment::WholeTrial),
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| amount(trial.process_peak())),
+    };
+    MEMORY_GROUP_PEAK = Metric {
+        id: "memory.group.peak",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "highest memory that the kernel charged to a control group with a command that ends by itself and its descendants alone: with the kernel's own memory for them and the pages of files that they were the first to read; unknown where no such group can be made",
+        phrase: "peak memory of all processes",
+        moment: Some(MetricMoment::WholeTrial),
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| amount(trial.group_peak)),
+    };
+    MEMORY_PSS_READY = Metric {
+        id: "memory.pss.ready",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree when ready, before any load",
+        phrase: "memory",
+        moment: Some(MetricMoment::BeforeLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.ready.as_ref()?.pss)),
+    };
+    MEMORY_RSS_READY = Metric {
+        id: "memory.rss.ready",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory of the one server process when ready, before any load",
+        phrase: "memory",
+        moment: Some(MetricMoment::BeforeLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.ready.as_ref()?.rss)),
+    };
+    MEMORY_PSS_START = Metric {
+        id: "memory.pss.start",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree when the measured load begins, after the warm-up",
+        phrase: "memory",
+        moment: Some(MetricMoment::StartOfLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.start.as_ref()?.pss)),
+    };
+    MEMORY_RSS_START = Metric {
+        id: "memory.rss.start",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory of the one server process when the measured load begins, after the warm-up",
+        phrase: "memory",
+        moment: Some(MetricMoment::StartOfLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.start.as_ref()?.rss)),
+    };
+    MEMORY_PSS_IDLE = Metric {
+        id: "memory.pss.idle",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the idle time that follows the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterIdle),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.idle.as_ref()?.pss)),
+    };
+    MEMORY_RSS_IDLE = Metric {
+        id: "memory.rss.idle",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory of the one server process after the idle time that follows the load",
+        phrase: "memory",
+        moment: Some(MetricMoment::AfterIdle),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.idle.as_ref()?.rss)),
+    };
+    MEMORY_SHARED_FINAL = Metric {
+        id: "memory.shared.final",
+        unit: Unit::Bytes,
+        better: Better::Higher,
+        what: "memory of the tree that is shared with another process, after the last request",
+        phrase: "shared memory",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(trial.last.as_ref()?.shared)),
+    };
+    MEMORY_SYSTEM_FINAL = Metric {
+        id: "memory.system.final",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "fall of the machine's available memory since before the server started",
+        phrase: "system memory",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(Observations::available_fall),
+    };
+    MEMORY_PER_INSTANCE = Metric {
+        id: "memory.per_instance",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the last request, divided by the processes that serve: the Ruby processes whose parent is a Ruby of the tree, or all of them where none has such a parent; the memory of a master is thus spread over its workers",
+        phrase: "memory per instance",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.last.as_ref())),
+    };
+    MEMORY_PER_INSTANCE_START = Metric {
+        id: "memory.per_instance.start",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree when the measured load begins, divided by the processes that serve; unknown if the tree has another number of processes than after the last request",
+        phrase: "memory per instance",
+        moment: Some(MetricMoment::StartOfLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.start.as_ref())),
+    };
+    MEMORY_PER_INSTANCE_IDLE = Metric {
+        id: "memory.per_instance.idle",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the idle time that follows the load, divided by the processes that serve; unknown if the tree has another number of processes than after the last request",
+        phrase: "memory per instance",
+        moment: Some(MetricMoment::AfterIdle),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.pss_per_instance(trial.idle.as_ref())),
+    };
+    MEMORY_OVER_LEAST = Metric {
+        id: "memory.pss.over_least",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        what: "proportional memory of the tree after the last request as a multiple of the least that the application could have: once what the parent of forked processes loaded, and what each of them keeps besides; unknown where no Ruby forked another, or one does not tell live memory from free",
+        phrase: "memory as a multiple of the least",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.ledger()?.over_least()),
+    };
+    LATENCY_P50 = Metric {
+        id: "latency.p50",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "median time from the intended send to the whole response",
+        phrase: "median latency",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Latency(0.5),
+    };
+    LATENCY_P95 = Metric {
+        id: "latency.p95",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "95th percentile of the time from the intended send to the whole response",
+        phrase: "p95 latency",
+        moment: None,
+        least: 0,
+        enough: 200,
+        source: MetricSource::Latency(0.95),
+    };
+    LATENCY_P99 = Metric {
+        id: "latency.p99",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "99th percentile of the time from the intended send to the whole response",
+        phrase: "p99 latency",
+        moment: None,
+        least: 100 * BEYOND,
+        enough: 100 * BEYOND,
+        source: MetricSource::Latency(0.99),
+    };
+    LATENCY_P99_9 = Metric {
+        id: "latency.p99.9",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "99.9th percentile of the time from the intended send to the whole response",
+        phrase: "p99.9 latency",
+        moment: None,
+        least: 1_000 * BEYOND,
+        enough: 1_000 * BEYOND,
+        source: MetricSource::Latency(0.999),
+    };
+    LATENCY_MAX = Metric {
+        id: "latency.max",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "longest time from the intended send to the whole response",
+        phrase: "longest latency",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Latency(1.0),
+    };
+    BROADCAST_COMPLETE_P50 = Metric {
+        id: "broadcast.complete.p50",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "median time until every subscriber has a broadcast",
+        phrase: "median time of a whole broadcast",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("complete")?.p50)),
+    };
+    BROADCAST_COMPLETE_P95 = Metric {
+        id: "broadcast.complete.p95",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "95th percentile of the time until every subscriber has a broadcast",
+        phrase: "p95 time of a whole broadcast",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("complete")?.p95)),
+    };
+    BROADCAST_COMPLETE_P50_STEPS = Metric {
+        id: "broadcast.complete.p50.steps",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "geometric mean over all connection steps of the median time until every subscriber has a broadcast",
+        phrase: "median time of a whole broadcast over all steps",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::OverSteps(&BROADCAST_COMPLETE_P50),
+    };
+    BROADCAST_COMPLETE_P95_STEPS = Metric {
+        id: "broadcast.complete.p95.steps",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "geometric mean over all connection steps of the 95th percentile of the time until every subscriber has a broadcast",
+        phrase: "p95 time of a whole broadcast over all steps",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::OverSteps(&BROADCAST_COMPLETE_P95),
+    };
+    BROADCAST_OWN_P50 = Metric {
+        id: "broadcast.own.p50",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "median time until the sender has its own broadcast's result",
+        phrase: "median time of the sender's own broadcast",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("ack")?.p50)),
+    };
+    BROADCAST_OWN_P95 = Metric {
+        id: "broadcast.own.p95",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "95th percentile of the time until the sender has its own broadcast's result",
+        phrase: "p95 time of the sender's own broadcast",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("ack")?.p95)),
+    };
+    BROADCAST_FIRST_P50 = Metric {
+        id: "broadcast.first.p50",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "median time until the first subscriber has a broadcast",
+        phrase: "median time to the first subscriber",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("first")?.p50)),
+    };
+    BROADCAST_FIRST_P95 = Metric {
+        id: "broadcast.first.p95",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "95th percentile of the time until the first subscriber has a broadcast",
+        phrase: "p95 time to the first subscriber",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("first")?.p95)),
+    };
+    BROADCAST_DELIVERY_P50 = Metric {
+        id: "broadcast.delivery.p50",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "median time until a subscriber has a broadcast, over all deliveries",
+        phrase: "median delivery time",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("delivery")?.p50)),
+    };
+    BROADCAST_DELIVERY_P95 = Metric {
+        id: "broadcast.delivery.p95",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "95th percentile of the time until a subscriber has a broadcast, over all deliveries",
+        phrase: "p95 delivery time",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Step(|step| Some(step.times.get("delivery")?.p95)),
+    };
+    THROUGHPUT = Metric {
+        id: "throughput",
+        unit: Unit::PerSecond,
+        better: Better::Higher,
+        what: "correct responses or deliveries per second of load",
+        phrase: "throughput",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Load(|load| load.throughput()),
+    };
+    ERRORS = Metric {
+        id: "errors",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        what: "share of requests without a correct response",
+        phrase: "error rate",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Load(|load| load.error_share()),
+    };
+    CPU_SERVER = Metric {
+        id: "cpu.server",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "processor time of the server tree during the load; of a command that ends by itself, with the children for which it waited",
+        phrase: "CPU time under load",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| Some(trial.cpu?.as_secs_f64())),
+    };
+    CPU_MERGING = Metric {
+        id: "cpu.merging",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "processor time of the kernel's thread that merges equal pages (ksmd) during the load, for every process of the machine; unknown where it does not merge",
+        phrase: "processor time for merging pages",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| Some(trial.merging?.as_secs_f64())),
+    };
+    RUN_TIME = Metric {
+        id: "run.time",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "time from the exec of a command that ends by itself to its end",
+        phrase: "run time",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| Some(trial.run_time?.as_secs_f64())),
+    };
+    BOOT_TIME = Metric {
+        id: "boot.time",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "time from exec to ready",
+        phrase: "boot time",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| Some(trial.boot?.as_secs_f64())),
+    };
+    GC_COUNT = Metric {
+        id: "gc.count",
+        unit: Unit::Count,
+        better: Better::Lower,
+        what: "collections in the tree during the load or the run",
+        phrase: "garbage collections",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| Some(trial.collections[0]? as f64)),
+    };
+    GC_MAJOR_COUNT = Metric {
+        id: "gc.major.count",
+        unit: Unit::Count,
+        better: Better::Lower,
+        what: "full collections in the tree during the load or the run",
+        phrase: "full garbage collections",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| Some(trial.collections[1]? as f64)),
+    };
+    GC_TIME = Metric {
+        id: "gc.time",
+        unit: Unit::Seconds,
+        better: Better::Lower,
+        what: "time spent collecting in the tree during the load or the run",
+        phrase: "time in garbage collection",
+        moment: None,
+        least: 0,
+        enough: 0,
+        source: MetricSource::AnyTrial(|trial| Some(trial.collections[2]? as f64 / 1e9)),
+    };
+    HEAP_SLOTS_FREE = Metric {
+        id: "heap.slots.free",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        what: "share of the slots in Ruby's heap pages that hold no object after the last request, over all pools and all Ruby processes",
+        phrase: "share of free slots",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.ledger()?.free_slot_share()),
+    };
+    HEAP_PAGES_FREE = Metric {
+        id: "heap.pages.free",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        what: "share of Ruby's heap pages that hold no object after the last request, over all Ruby processes",
+        phrase: "share of empty heap pages",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| trial.ledger()?.free_page_share()),
+    };
+    MALLOC_FREE = Metric {
+        id: "malloc.free",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "resident memory that malloc holds free in the Ruby processes of the tree after the last request, proportional; of jemalloc only whole pages count as free",
+        phrase: "free memory inside malloc",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(Some(trial.ledger()?.free_and_all_malloc()?.0))),
+    };
+    MALLOC_FREE_SHARE = Metric {
+        id: "malloc.free.share",
+        unit: Unit::Fraction,
+        better: Better::Lower,
+        what: "share of malloc's resident memory that is free after the last request, over all Ruby processes of the tree",
+        phrase: "free share of malloc's memory",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(Observations::free_malloc_share),
+    };
 }
 
 #[cfg(test)]

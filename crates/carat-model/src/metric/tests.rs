@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::ledger::tests::{ruby, tree};
-use crate::load::Times;
+use crate::load::{StepReport, Times};
 use crate::memory::{CgroupSample, MemberSample, Sample};
+use crate::observations::LoadTotals;
 use crate::units::Bytes;
 use std::path::{Path, PathBuf};
 
