@@ -24,8 +24,8 @@ fn start(version: TestRuby) -> OutsideRuby {
     let mut ruby = OutsideRuby::start(version);
     let plants = serde_json::to_string(PLANTS).unwrap().replace('#', "\\#");
     ruby.eval(&format!("eval({plants}, TOPLEVEL_BINDING, 'plants.rb', 1); 1"));
-    ruby.eval("Wide = Struct.new(:a, :b, :c, :d, :e); class Varied; def initialize(n); @one = [n.to_s] * 9; @two = { key: n.to_s, 'x' => @one }; \
-        @three = Wide.new(@one, n.to_s * 40, 3, 4, :five); @four = nil; @five = 5.5; @six = @two.dup; end; end; 1");
+    ruby.eval("Broad = Struct.new(:a, :b, :c, :d, :e); class Varied; def initialize(n); @one = [n.to_s] * 9; @two = { key: n.to_s, 'x' => @one }; \
+        @three = Broad.new(@one, n.to_s * 40, 3, 4, :five); @four = nil; @five = 5.5; @six = @two.dup; end; end; 1");
     ruby.eval(
         "$varied = Array.new(500) { |n| Varied.new(n) }; 3.times { GC.start }; GC.disable; 1",
     );

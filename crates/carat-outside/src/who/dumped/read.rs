@@ -17,6 +17,8 @@ const LONGEST_LINE: u64 = 1 << 30;
 const BYTES_PER_OBJECT: u64 = 150;
 /// Roots of a dump at most.
 const ROOTS: usize = 1 << 20;
+/// Bytes for the longest lines, and for what is told.
+const OTHER_BYTES: u64 = 32 << 20;
 /// Objects between two questions whether there is room for more.
 const STEP: usize = 1 << 20;
 
@@ -69,8 +71,14 @@ pub fn read_dump(
     text_bytes: Option<u64>,
     room: &MemoryGate,
 ) -> Result<HeapDump, DumpFileError> {
+    let announced = std::cell::Cell::new(0);
     let ask = |objects: u64, references: u64, names: bool| {
         let bytes = need(objects, references, names);
+        // What was announced once is not announced again.
+        if bytes <= announced.get() {
+            return Ok(());
+        }
+        announced.set(bytes);
         let need = MemoryNeed { process: 0, part: NeedPart::Dump, bytes };
         room.ask(need).map_err(DumpFileError::NoRoom)
     };
@@ -124,7 +132,8 @@ fn need(objects: u64, references: u64, names: bool) -> u64 {
         objects.saturating_mul(8 + 4 + 8 + 4 + 8).saturating_add(Retained::bytes_needed(objects)),
     ];
     let most = searches.into_iter().max().unwrap_or(0);
-    DumpObjects::bytes(objects).saturating_add(graph).saturating_add(most)
+    let tables = DumpObjects::bytes(objects).saturating_add(graph).saturating_add(most);
+    tables.saturating_add(OTHER_BYTES)
 }
 
 /// Hands every line to `each`. True if the last one has no end, as in a file that was cut.
