@@ -5,7 +5,7 @@
 
 use super::data::{KeptAmount, KeptBy, KeptClass, KeptNode, KeptTree, WayLink, WayRoot, WayStep};
 use super::subject::WhoSubject;
-use super::trace::{Evidence, TracedWay, is_end};
+use super::traced::{Evidence, TracedWay, is_end};
 use super::ways::Ways;
 use crate::heap::{ClassId, SlotType};
 use std::collections::HashMap;

@@ -22,6 +22,7 @@ mod subject;
 mod tests;
 mod text;
 mod trace;
+mod traced;
 mod ways;
 
 pub use data::{

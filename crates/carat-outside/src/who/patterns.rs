@@ -2,7 +2,7 @@
 
 use super::data::{Holder, WayLink};
 use super::subject::WhoSubject;
-use super::trace::is_end;
+use super::traced::is_end;
 use super::ways::Ways;
 use std::collections::HashMap;
 

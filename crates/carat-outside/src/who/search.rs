@@ -10,7 +10,7 @@ use super::links::{Names, frame_bytes, main_object};
 use super::nodes::Nodes;
 use super::patterns::Patterns;
 use super::subject::WhoSubject;
-use super::trace::{Evidence, TracedWay};
+use super::traced::{Evidence, TracedWay};
 use super::ways::{NodeKinds, Ways};
 use crate::elf::RubyAnchors;
 use crate::heap::{ClassId, ClassNames, Heap, NamesUnknown, SlotType};

@@ -3,7 +3,7 @@
 use super::data::{Holder, WayLink, WayRoot};
 use super::dominators::References;
 use super::links::Names;
-use super::trace::{Before, TracedWay};
+use super::traced::{Before, TracedWay};
 use super::ways::{NodeKinds, Ways};
 use crate::heap::{ClassId, SlotType};
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, demo, diff, exec, exit, explain, fleet, heap_dump, init, install, load, log,
-    merge, output, plan, ps, record, report, salvage, shell, stats, tune, workload,
+    Exit, compare, demo, diff, exec, exit, explain, explain_dump, fleet, heap_dump, init, install,
+    load, log, merge, output, plan, ps, record, report, salvage, shell, stats, tune, workload,
 };
 use crate::target::{exec_helper_main, reaper_main};
 use carat_load::worker_main;
@@ -105,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Ps(args) => ps::run(&args),
+        Command::Explain(args) if explain_dump::is_about(&args) => explain_dump::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::HeapDump(args) => heap_dump::run(&args),
         Command::Diff(args) => diff::run(&args),

@@ -1,9 +1,9 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
-use crate::cli::{Exit, explain_dump, output};
+use crate::cli::{Exit, output};
 use crate::input::{
-    KnownServer, OutsideRequest, earlier_size, file_ledger, is_dump, load, process_ledger,
-    read_explained, suggested_experiment,
+    KnownServer, OutsideRequest, earlier_size, file_ledger, load, process_ledger, read_explained,
+    suggested_experiment,
 };
 use anyhow::{Context, bail};
 use carat_analysis::{
@@ -197,10 +197,6 @@ fn grown_since(before: &ExplainedTree, reading: Option<&OutsideReading>) -> Grow
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
-    let is_process = args.target.parse::<u32>().is_ok();
-    if !is_process && is_dump(Path::new(&args.target)) {
-        return explain_dump::run(args);
-    }
     let before = args.look.since.as_deref().map(read_explained).transpose()?;
     let mut earlier = None;
     let (ledger, reading) = match args.target.parse() {

@@ -34,6 +34,11 @@ struct DumpExplanation<'a> {
     grown: Option<&'a HolderGrowths>,
 }
 
+/// Whether the target is a heap dump.
+pub(crate) fn is_about(args: &ExplainArgs) -> bool {
+    args.target.parse::<u32>().is_err() && is_dump(Path::new(&args.target))
+}
+
 /// Explains the dump that is the target.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let path = Path::new(&args.target);

@@ -1,6 +1,6 @@
 //! What one object refers to, over any chunks between.
 
-use super::super::nodes::Nodes;
+use crate::who::nodes::Nodes;
 
 /// No chunk.
 const NONE: u32 = u32::MAX;

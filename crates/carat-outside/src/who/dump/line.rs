@@ -1,12 +1,12 @@
 //! The line of one object.
 
-use super::super::data::WayLink;
-use super::super::links::{Names, contents};
 use super::edges::{Edge, Edges};
 use crate::elf::RubyAnchors;
 use crate::hash::AddressMap;
 use crate::heap::{SlotType, imemo_kind, string_bytes};
 use crate::reach::fields::SlotView;
+use crate::who::data::WayLink;
+use crate::who::links::{Names, contents};
 use carat_ruby::version::{OBJECT_FIELDS_OUTSIDE_BY_FLAG, SHAPES, SHARED_STRINGS_BY_FIRST_FLAG};
 use std::fmt::Write as _;
 use std::io::{self, Write};

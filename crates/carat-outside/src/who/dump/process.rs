@@ -1,7 +1,5 @@
 //! The dump of one process as a whole.
 
-use super::super::nodes::Nodes;
-use super::super::search::{WhoRequest, WhoSources, WhoUnknown, unnamed, who_need, with_names};
 use super::edges::Edges;
 use super::line::ObjectLines;
 use super::roots::write_roots;
@@ -14,6 +12,8 @@ use crate::need::MemoryNeed;
 use crate::owners::read_threads;
 use crate::reach::Recorded;
 use crate::refusal::Refused;
+use crate::who::nodes::Nodes;
+use crate::who::search::{WhoSources, WhoUnknown, unnamed, who_need, with_names};
 use std::io::{self, Write};
 
 /// Why there is no dump.

@@ -1,8 +1,8 @@
 //! The lines of roots.
 
-use super::super::data::WayRoot;
-use super::super::links::Names;
 use super::edges::Edges;
+use crate::who::data::WayRoot;
+use crate::who::links::Names;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 

@@ -9,7 +9,7 @@ use crate::printable::printable;
 use crate::who::data::{Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
 use crate::who::dominators::References;
 use crate::who::subject::WhoSubject;
-use crate::who::trace::{STEPS, TracedWay, is_end};
+use crate::who::traced::{STEPS, TracedWay, is_end};
 use crate::who::ways::{NodeKinds, Ways};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -180,7 +180,9 @@ impl DumpGraph {
             class
                 .is_some_and(|class| !class.is_singleton && class.name.as_deref() == Some("Object"))
         });
-        found.next().map(|(number, _)| number as u32)
+        // Ways begin at what the roots lead to.
+        let found = found.next().map(|(number, _)| number as u32);
+        found.filter(|node| self.is_reached(*node))
     }
 
     pub(super) fn subject<'a>(&'a self, names: &'a DumpNames) -> DumpSubject<'a> {
