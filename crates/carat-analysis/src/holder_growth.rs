@@ -25,6 +25,8 @@ const CODE: [&str; 2] = ["Class", "Module"];
 pub enum GrownKind {
     /// Objects of the program.
     Data,
+    /// Objects that the stack of a thread or fiber keeps, of which no code is known that uses them: old words, mostly.
+    Stack,
     /// Classes, methods, bytecode, and what Ruby keeps beside them.
     Code,
     /// Names of symbols, which others keep.
@@ -307,6 +309,14 @@ fn kind(by: &[KeptBy], class: Option<&ClassGrown>) -> GrownKind {
     if by.last() == Some(&KeptBy::Root(WayRoot::SymbolTable)) {
         return GrownKind::Symbols;
     }
+    let is_stack = |by: &KeptBy| match by {
+        KeptBy::Step(step) => step.link == WayLink::Frame { variable: None, code: None },
+        KeptBy::Root(root) => matches!(root, WayRoot::Stack { .. } | WayRoot::OtherMemory),
+        KeptBy::Itself(_) => false,
+    };
+    if by.iter().any(is_stack) {
+        return GrownKind::Stack;
+    }
     let is_code = class.is_none_or(|class| {
         class.name.starts_with('(') || CODE.contains(&class.name.as_str()) || class.grown <= 0
     });
@@ -379,6 +389,19 @@ mod tests {
         let found = holder_growth(&before, &reading(300, 920)).unwrap();
         let posts = &found.grown[0];
         assert_eq!((posts.bytes, posts.objects, posts.at_least), (24_000, 600, true));
+    }
+
+    #[test]
+    fn what_only_a_stack_keeps_is_told_apart_unless_its_code_is_known() {
+        let on = |code| {
+            KeptBy::Step(WayStep {
+                link: WayLink::Frame { variable: None, code },
+                of: Holder::default(),
+            })
+        };
+        let class = ClassGrown { name: "Post".into(), grown: 9, now: 9 };
+        assert_eq!(kind(&[on(None)], Some(&class)), GrownKind::Stack);
+        assert_eq!(kind(&[on(Some(CodePlace::default()))], Some(&class)), GrownKind::Data);
     }
 
     #[test]

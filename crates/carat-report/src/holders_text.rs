@@ -64,6 +64,11 @@ fn write_list(out: &mut String, grown: &[HolderGrowth], lines: usize) -> fmt::Re
     of(GrownKind::Data).take(lines).try_for_each(|one| write_growth(out, one))?;
     for (kind, skipped, what) in [
         (GrownKind::Data, lines, "other holders, each with less"),
+        (
+            GrownKind::Stack,
+            0,
+            "on stacks of threads and fibers, beyond the variables of their code",
+        ),
         (GrownKind::Symbols, 0, "names of symbols"),
         (GrownKind::Code, 0, "code that was loaded, and what Ruby keeps beside it"),
     ] {

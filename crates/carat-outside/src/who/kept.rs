@@ -301,7 +301,7 @@ impl<'a> KeptCount<'a> {
             own: places[*number].own,
             classes: classes.remove(&(*number as u32)).unwrap_or_default(),
         });
-        let tree = KeptTree {
+        let mut tree = KeptTree {
             nodes: listed.collect(),
             all: whole,
             left_out: others.len() as u64,
@@ -311,7 +311,22 @@ impl<'a> KeptCount<'a> {
             let examples = places[*number].examples.iter();
             examples.filter_map(|node| names.trace(ways, *node)).collect()
         };
-        DraftTree { tree, examples: order.iter().map(traced).collect() }
+        let examples: Vec<Vec<TracedWay>> = order.iter().map(traced).collect();
+        for (node, examples) in tree.nodes.iter_mut().zip(&examples) {
+            correct(&mut node.by, examples);
+        }
+        DraftTree { tree, examples }
+    }
+}
+
+/// A step out of a large structure was taken for one by a table of variables without a search. An example was searched for.
+fn correct(by: &mut KeptBy, examples: &[TracedWay]) {
+    let KeptBy::Step(step) = by else { return };
+    let found = examples.first().and_then(|example| example.way.steps.first());
+    let Some(found) = found.filter(|found| found.of.name == step.of.name) else { return };
+    let is_symbol = matches!(found.link, WayLink::Symbol(_));
+    if step.link == WayLink::Symbol(String::new()) && !is_symbol {
+        step.link = found.link.clone();
     }
 }
 

@@ -182,8 +182,18 @@ impl Names<'_> {
                 WayLink::MemberNumber(_) | WayLink::VariableNumber(_) => WayLink::Unnamed,
                 link => link,
             },
-            None if view.kind() == SlotType::DATA && !is_small => WayLink::Symbol(String::new()),
+            None if view.kind() == SlotType::DATA && !is_small => self.link_of_large(between),
             None => WayLink::Unnamed,
+        }
+    }
+
+    /// By what a thread or fiber keeps one of many objects: by its stack if nothing is between its context and the object,
+    /// otherwise by a table of its variables.
+    fn link_of_large(&self, between: &[u32]) -> WayLink {
+        let last = between.last().and_then(|node| self.nodes.chunk(*node));
+        match last.and_then(|(number, _)| self.nodes.reach.context(number)) {
+            Some(_) => WayLink::Frame { variable: None, code: None },
+            None => WayLink::Symbol(String::new()),
         }
     }
 
