@@ -329,7 +329,7 @@ fn kind(by: &[KeptBy], class: Option<&ClassGrown>) -> GrownKind {
 mod tests {
     use super::*;
     use carat_outside::who::{
-        Holder, KeeperKind, KeptClass, KeptNode, WayLink, WayStep, WhoCensus,
+        CodePlace, Holder, KeeperKind, KeptClass, KeptNode, WayLink, WayStep, WhoCensus,
     };
 
     fn step(link: WayLink, of: &str) -> KeptBy {

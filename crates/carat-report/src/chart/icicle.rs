@@ -13,8 +13,6 @@ pub(crate) struct IcicleBox {
     pub inner: Vec<IcicleBox>,
     /// What a pointer over it shows; may be empty.
     pub hover: String,
-    /// The id of what it leads to on the page.
-    pub leads_to: Option<String>,
 }
 
 /// The size of a picture, and the edges of its columns.
@@ -47,9 +45,6 @@ fn draw(
 ) {
     let (Some(left), Some(right)) = (edges.get(level), edges.get(level + 1)) else { return };
     svg.open(&format!("p{}", outer.class));
-    if let Some(id) = &outer.leads_to {
-        svg.open_link(id);
-    }
     if !outer.hover.is_empty() {
         svg.hover(&outer.hover);
     }
@@ -66,9 +61,6 @@ fn draw(
             svg.text("row", (left + 6.0, baseline), Anchor::Start, &shorten(&outer.label, room));
             svg.text("note", (right - 8.0, baseline), Anchor::End, &size);
         }
-    }
-    if outer.leads_to.is_some() {
-        svg.close_link();
     }
     svg.close();
     let sum: f64 = outer.inner.iter().map(|inner| inner.size.max(0.0)).sum();

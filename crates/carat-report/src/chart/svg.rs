@@ -117,17 +117,6 @@ impl Svg {
         self
     }
 
-    /// Opens a link to something else on the page.
-    pub(crate) fn open_link(&mut self, id: &str) -> &mut Self {
-        let _ = write!(self.body, "<a href=\"#{}\">", escaped(id));
-        self
-    }
-
-    pub(crate) fn close_link(&mut self) -> &mut Self {
-        self.body.push_str("</a>");
-        self
-    }
-
     pub(crate) fn close_clip(&mut self) -> &mut Self {
         self.body.push_str("</svg>");
         self

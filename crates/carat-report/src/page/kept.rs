@@ -48,7 +48,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
     let process = census.process;
     let title = format!("Who keeps the memory of process {process}");
     let id = format!("kept-{process}");
-    let whole = whole(tree, &tops, &below, &id);
+    let whole = whole(tree, &tops, &below);
     let description = "Heights are bytes; the tables below have the numbers.";
     let picture = icicle(&whole, &WHOLE, &Caption { id: &id, title: &title, description });
     markup! {
@@ -56,7 +56,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
             h3 { (title) }
             figcaption {
                 "What roots lead to, in slots and in malloc: by holder, and from there step by step. Every object counts once, on the way \
-                that says most; something else may keep it too. A box with a link has a closer picture below."
+                that says most; something else may keep it too. Point at a box to read it; the largest holders have a closer picture below."
             }
             (gallery.show(picture))
         }
@@ -134,11 +134,8 @@ fn amount_words(amount: KeptAmount, all: KeptAmount) -> String {
     format!("{share}, in {}", grouped_count(amount.objects, "object"))
 }
 
-fn whole(tree: &KeptTree, tops: &[Top], below: &HashMap<usize, Vec<usize>>, id: &str) -> IcicleBox {
-    let boxes = tops.iter().enumerate().map(|(number, top)| IcicleBox {
-        leads_to: (number < CLOSER).then(|| format!("{id}-{number}")),
-        ..top_box(tree, top, below)
-    });
+fn whole(tree: &KeptTree, tops: &[Top], below: &HashMap<usize, Vec<usize>>) -> IcicleBox {
+    let boxes = tops.iter().map(|top| top_box(tree, top, below));
     let inner = with_rest(boxes.collect(), tree.all.bytes);
     let size = tree.all.bytes as f64;
     IcicleBox { label: "all".into(), size, inner, ..IcicleBox::default() }
@@ -152,7 +149,6 @@ fn top_box(tree: &KeptTree, top: &Top, below: &HashMap<usize, Vec<usize>>) -> Ic
         size: top.amount.bytes as f64,
         inner: with_rest(inner.collect(), top.amount.bytes),
         hover: format!("{}: {}", top.label, amount_words(top.amount, tree.all)),
-        leads_to: None,
     }
 }
 
@@ -174,7 +170,6 @@ fn node_box(
         size: node.all.bytes as f64,
         inner: inner.collect(),
         hover: format!("{what}{}: {words}", one_line(&path_text(&path))),
-        leads_to: None,
     }
 }
 
@@ -247,7 +242,7 @@ fn amounts(label: &str, head: &str, rows: Vec<(String, KeptAmount)>, tree: &Kept
     scrollable(label, &table)
 }
 
-/// One holder in a picture of its own. A browser that follows the link opens what is around it.
+/// One holder in a picture of its own.
 fn closer(
     tree: &KeptTree,
     top: &Top,

@@ -13,7 +13,7 @@ use crate::owners::read_threads;
 use crate::reach::Recorded;
 use crate::refusal::Refused;
 use crate::who::nodes::Nodes;
-use crate::who::search::{WhoSources, WhoUnknown, unnamed, who_need, with_names};
+use crate::who::search::{WhoRequest, WhoSources, WhoUnknown, unnamed, who_need, with_names};
 use std::io::{self, Write};
 
 /// Why there is no dump.
