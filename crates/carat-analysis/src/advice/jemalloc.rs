@@ -79,8 +79,11 @@ impl<'a> Reader<'a> {
     /// Whether pages of an arena would stay although their time were short, because nobody is known to look for them.
     fn is_quiet(&self, arena: &JemallocArena) -> bool {
         let most = SHORT_MS.unsigned_abs() + LATE_MS;
+        // Where pages stay for ever nobody looks for them, whoever uses the arena.
+        let never = arena.decay.is_some_and(|decay| decay.dirty_ms < 0);
+        let quiet = self.jemalloc.quiet_ms(arena);
         self.jemalloc.background_thread != Some(true)
-            && self.jemalloc.quiet_ms(arena).is_none_or(|quiet| quiet > most)
+            && (never || quiet.is_none_or(|quiet| quiet > most))
     }
 
     /// Whether the option for a background thread would start one. It does not in a process that was forked.
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(found(census(&[(20, 1)], 10_000, 100)), std::slice::from_ref(&slow));
         let left = format!("{},background_thread:true", slow.2);
         let left = [("jemalloc-decay", 20, left)];
-        for (dirty_ms, quiet_ms) in [(-1, 90_000), (10_000, 5_000)] {
+        for (dirty_ms, quiet_ms) in [(-1, 90_000), (-1, 100), (10_000, 5_000)] {
             assert_eq!(found(census(&[(20, 1)], dirty_ms, quiet_ms)), left);
         }
         let stale = ("jemalloc-background-thread", 20, "background_thread:true".to_owned());
