@@ -42,8 +42,11 @@ fn a_dump_says_by_name_who_keeps_a_class_and_what_would_go_without_it() {
     assert_eq!((class.objects, class.old_objects, class.garbage_objects), (4, 3, 1));
     assert_eq!(class.ways[0].way.to_string(), "Post ← Hash (3 entries) ← @store of Cache");
     let holder = class.holder.as_ref().unwrap();
-    // The hash, three posts, and the text of one.
-    assert_eq!((holder.objects, holder.bytes, holder.of_class), (5, 192 + 120 + 4000, Some(3)));
+    // The hash and its class, three posts, and the text of one.
+    assert_eq!(
+        (holder.objects, holder.bytes, holder.of_class),
+        (6, 192 + 500 + 120 + 4000, Some(3))
+    );
     let kept = found.kept.unwrap();
     assert!(kept.nodes.iter().any(|node| node.by.to_string() == "@store of Cache"));
     assert!(found.unnamed.is_empty());
