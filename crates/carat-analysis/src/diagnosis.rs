@@ -474,7 +474,6 @@ fn help_row(
     let kinds = [PartKind::Malloc, PartKind::SlotsOrMalloc, PartKind::Anonymous];
     let unknown: Bytes =
         kinds.into_iter().filter_map(|kind| ledger.part(kind)).map(|part| part.pss).sum();
-    // An honest "unknown": what was not read could be the largest part.
     // Honest about what is unknown: what was not read could be the largest part.
     let text = if ledger.parts.is_empty() || !ledger.unread.is_empty() {
         "unknown: not all of it could be read".to_owned()
@@ -486,6 +485,20 @@ fn help_row(
         in_use(ledger, reading)
     };
     row(DiagnosisKind::Help, None, text)
+}
+
+/// What is said where nothing is garbage. Memory that nobody is known to hold may have leaked, so the app need not keep it.
+fn kept_by_the_app(ledger: &Ledger, processes: &[Census]) -> String {
+    let nobody = processes.iter().filter_map(|census| census.owners.as_ref());
+    let most = Bytes(nobody.map(|owners| owners.nobody.bytes).max().unwrap_or(0));
+    match share(most, ledger.pss) >= WORTH_A_ROW {
+        true => format!(
+            "no setting would save 5 %; nobody is known to hold {most} of malloc's memory: native code keeps it, or leaks it"
+        ),
+        false => {
+            "nothing: this is what the app keeps; a setting would save less than 5 %".to_owned()
+        }
+    }
 }
 
 /// What is said of memory that objects and malloc use, for which no setting helps. What garbage holds is in it.
@@ -512,8 +525,7 @@ fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
                 true => format!(
                     "no setting would save 5 %; a full collection would free {most}, and the app keeps the rest"
                 ),
-                false => "nothing: this is what the app keeps; a setting would save less than 5 %"
-                    .to_owned(),
+                false => kept_by_the_app(ledger, processes),
             }
         }
     }

@@ -151,7 +151,7 @@ impl Observations {
             .collect();
         let Some(last) = &self.last else {
             // Of the whole run, also where the last samples lack the figure.
-            let late_from = from as f64 + 0.75 * (to - from) as f64;
+            let late_from = from as f64 + 0.75 * to.saturating_sub(from) as f64;
             let late = series.iter().filter(|(at, _)| *at >= late_from);
             return median(&late.map(|(_, amount)| *amount).collect::<Vec<f64>>());
         };

@@ -3,7 +3,8 @@
 use super::*;
 use carat_model::ledger::{DetectedAllocator, ProcessLedger};
 use carat_outside::census::UnknownPart;
-use carat_outside::owners::ReachCensus;
+use carat_outside::malloc::ChunkAmount;
+use carat_outside::owners::{OwnerCensus, ReachCensus};
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
 
 const MB: u64 = 1_000_000;
@@ -100,6 +101,19 @@ fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
     assert_eq!(found.next, FollowUp::Who);
     assert_eq!(says(&found, DiagnosisKind::Largest), "malloc, live: 60.00 MB (60 %)");
     assert!(found.rows.len() <= 8);
+}
+
+#[test]
+fn what_nobody_is_known_to_hold_is_not_called_what_the_app_keeps() {
+    let help = |bytes| {
+        let nobody = ChunkAmount { chunks: 1, bytes };
+        let owners = Some(OwnerCensus { nobody, ..OwnerCensus::default() });
+        let reach = Some(ReachCensus::default());
+        let reading = of_process(Census { owners, reach, ..Census::default() });
+        says(&diagnosis(&ledger(live(), Vec::new()), Some(&reading), None), DiagnosisKind::Help)
+    };
+    assert!(help(30 * MB).contains("nobody is known to hold 30.00 MB"), "{}", help(30 * MB));
+    assert!(help(MB).starts_with("nothing: this is what the app keeps"), "{}", help(MB));
 }
 
 #[test]

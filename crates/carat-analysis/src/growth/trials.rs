@@ -68,10 +68,10 @@ fn load_samples(trial: &Trial) -> Option<Run<'_>> {
     let (from, to) = trial.load_window_ms?;
     let requests = trial.load.as_ref()?.completed as f64;
     // A load of no time has no even spread; 1 avoids the division by zero.
-    let length = (to - from).max(1) as f64;
+    let length = to.saturating_sub(from).max(1) as f64;
     let inside = trial.samples.iter().filter(|s| (from..=to).contains(&s.at_ms));
     let placed = inside.map(|sample| {
-        let even = requests * ((sample.at_ms - from) as f64 / length);
+        let even = requests * (sample.at_ms.saturating_sub(from) as f64 / length);
         (sample.answered.map_or(even, |count| count as f64), sample)
     });
     Some(placed.collect())

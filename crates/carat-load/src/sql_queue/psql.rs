@@ -36,6 +36,10 @@ impl Psql {
     pub(super) fn open(url: &str, timeout: Duration) -> Result<Self, String> {
         let mut command = Command::new("psql");
         // A password in an argument would be visible to every user of the machine.
+        if has_password_in_query(url) {
+            return Err("the URL has its password behind `?`, where every user of the machine would see it; \
+                        write postgresql://USER:PASSWORD@HOST/DATABASE".to_owned());
+        }
         let [_, password] = credentials(url);
         command.envs(password.map(|password| ("PGPASSWORD", password)));
         let without = without_password(url);
@@ -139,6 +143,11 @@ fn read_lines(pipe: impl Read, mut take: impl FnMut(&str) -> bool) {
     }
 }
 
+fn has_password_in_query(url: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').any(|part| matches!(part.split('=').next(), Some("password" | "sslpassword")))
+}
+
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
@@ -164,6 +173,8 @@ mod tests {
             ("postgresql://h/a@b", "postgresql://h/a@b"),
         ] {
             assert_eq!(without_password(url), expected);
+            assert!(!has_password_in_query(url));
         }
+        assert!(has_password_in_query("postgresql:///d?host=/run&password=hunter2"));
     }
 }

@@ -77,6 +77,11 @@ impl ProbePage {
     }
 
     fn with_header(&self, work: impl FnOnce(&PageHeader)) {
+        // The observed process can cut its file off, and touching a mapping behind its end would raise SIGBUS. Between this
+        // check and the access it still can, for some microseconds; a futex needs the mapping.
+        if !self.file.metadata().is_ok_and(|found| found.len() >= HEADER_BYTES as u64) {
+            return;
+        }
         // SAFETY: a new mapping of a file of at least this size, at an address that the kernel chooses.
         let mapped = unsafe {
             mmap(

@@ -91,6 +91,8 @@ fn write(new: &Path, info: &ExperimentInfo, trials: &[Trial]) -> Result<(), Stor
 /// Opens a copy of the file and its journal in `folder`; also returns the format.
 fn open_copy(old: &Path, folder: &Path) -> Result<(Connection, i64), StoreError> {
     let copy = folder.join("copy");
+    // Before the copy, whose journal belongs to us whoever wrote it.
+    check_bytes(old, old)?;
     fs::copy(old, &copy).map_err(|error| StoreError::io(old, error))?;
     // Without a journal the last transaction was complete.
     let _ = fs::copy(journal_path(old), journal_path(&copy));
