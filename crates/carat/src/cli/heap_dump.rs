@@ -3,7 +3,7 @@
 use crate::cli::{Exit, output};
 use anyhow::Context;
 use carat_files::WholeFile;
-use carat_model::{Bytes, Span};
+use carat_model::{Bytes, Span, counted, grouped};
 use carat_outside::census::LookOptions;
 use carat_outside::who::dump::{DumpError, DumpSums, dump_heap};
 use carat_proc::observe::{be_killed_first, memory_gate};
@@ -78,8 +78,12 @@ fn say(args: &HeapDumpArgs, sums: &DumpSums, bytes: u64) {
     let shown = args.output.display();
     let milliseconds = read_seconds * 1e3;
     output::print_message(&format!(
-        "wrote {objects} objects with {references} references to {shown}, {} of text; process {} was read for {milliseconds:.0} ms \
+        "wrote {} {} with {} {} to {shown}, {} of text; process {} was read for {milliseconds:.0} ms \
          and not stopped",
+        grouped(*objects),
+        counted(objects, "object"),
+        grouped(*references),
+        counted(references, "reference"),
         Bytes(bytes),
         args.process
     ));
