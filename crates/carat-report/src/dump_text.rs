@@ -1,11 +1,15 @@
 //! What is in a heap dump, as a few lines for a terminal.
 
+use crate::environment_format::shell_line;
 use crate::numbers::{grouped, grouped_count};
 use crate::text::one_line;
-use carat_model::Bytes;
+use carat_model::{Bytes, shorten};
 use carat_outside::who::dumped::DumpedClass;
 use serde::Serialize;
 use std::fmt::{self, Write};
+
+/// Characters of the name of a class.
+const NAME: usize = 200;
 
 /// What a heap dump has in all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -54,7 +58,7 @@ fn write_dump(
         let bytes = Bytes(*bytes).to_string();
         let [objects, old, unreached] =
             [objects, old_objects, unreached_objects].map(|n| grouped(*n));
-        let name = one_line(name);
+        let name = shorten(&one_line(name), NAME);
         writeln!(out, "  {bytes:>12}  {objects:>12}  {old:>12}  {unreached:>12}  {name}")?;
     }
     let others = classes.len().saturating_sub(lines) as u64;
@@ -62,5 +66,6 @@ fn write_dump(
         writeln!(out, "  and {}; --classes N shows more", grouped_count(others, "other class"))?;
     }
     head.left_out.iter().try_for_each(|reason| writeln!(out, "  {}", one_line(reason)))?;
-    writeln!(out, "Next: carat explain {target} --who")
+    let next = ["carat", "explain", target.as_str(), "--who"].map(str::to_owned);
+    writeln!(out, "Next: {}", shell_line(&next))
 }

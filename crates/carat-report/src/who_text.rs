@@ -1,6 +1,7 @@
 //! Who keeps what, as a few lines for a terminal.
 
 use crate::census_text::live_bytes;
+use crate::environment_format::shell_line;
 use crate::malloc_text::much_of;
 use crate::numbers::{grouped, grouped_count};
 use crate::redact_census::prepare_outside;
@@ -90,7 +91,14 @@ fn write_who(
     }
     match (class, who.classes.first()) {
         (None, Some(first)) => {
-            writeln!(out, "Next: carat explain {target} --who {}", one_line(&first.name))
+            let name = one_line(&first.name);
+            let mut next = vec!["carat".to_owned(), "explain".to_owned(), target.to_owned()];
+            match name.starts_with('-') {
+                true => next.push(format!("--who={name}")),
+                false => next.extend(["--who".to_owned(), name]),
+            }
+            // Quoted, because who copies the line runs what an observed process has chosen.
+            writeln!(out, "Next: {}", shell_line(&next))
         }
         _ => Ok(()),
     }
@@ -212,6 +220,19 @@ mod tests {
             holders: vec![holder],
             left_out: 1,
             ..WhoCensus::default()
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_shell_would_obey_is_quoted_in_the_next_command() {
+        for (name, expected) in [
+            ("X; touch /tmp/p", "--who 'X; touch /tmp/p'\n"),
+            ("--output=/x", "explain 7 --who=--output=/x\n"),
+        ] {
+            let mut census = who();
+            census.classes[0].name = name.into();
+            let text = who_text(&reading(Some(census)), None);
+            assert!(text.ends_with(expected), "{text}");
         }
     }
 

@@ -160,7 +160,24 @@ impl SettingStatus {
 impl ProcessObservation<'_> {
     /// Whether the process was started with a variable of this value.
     pub fn has_variable(&self, name: &str, value: &str) -> SettingStatus {
-        self.variable_status(name, |found| found == value)
+        let status = self.variable_status(name, |found| found == value);
+        match self.overriding_tunable(name).is_some_and(|found| found != value) {
+            true => SettingStatus::NotApplied(format!(
+                "{TUNABLES} in its environment has another value, which glibc prefers to {name}"
+            )),
+            false => status,
+        }
+    }
+
+    /// The value of the tunable that glibc prefers to a variable of its malloc (elf/dl-tunables.c: a variable is read only for a
+    /// tunable that `GLIBC_TUNABLES` has not set).
+    fn overriding_tunable(&self, variable: &str) -> Option<String> {
+        let tunable = variable.strip_prefix("MALLOC_")?.trim_end_matches('_').to_lowercase();
+        let tunable = format!("glibc.malloc.{tunable}");
+        let tunables = self.variable(TUNABLES)?;
+        let mut values = tunables.split(':').filter_map(|one| one.split_once('='));
+        // The last of two equal names counts.
+        values.rfind(|(name, _)| *name == tunable).map(|(_, value)| value.to_owned())
     }
 
     /// Whether the process was started with a tunable of glibc at this value.
@@ -187,12 +204,14 @@ impl ProcessObservation<'_> {
             // Not refused: that it cannot be read says nothing about the setting.
             return SettingStatus::Unknown("/proc/PID/environ cannot be read".into());
         };
-        let found = environ.split(|byte| *byte == 0).any(|variable| {
-            let variable = String::from_utf8_lossy(variable);
-            variable.split_once('=').is_some_and(|(found, value)| found == name && fits(value))
-        });
-        if found {
+        let variables = environ.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let values: Vec<String> = variables
+            .filter_map(|one| Some(one.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+            .collect();
+        if values.iter().any(|value| fits(value)) {
             SettingStatus::Applied(format!("{name} is in its environment"))
+        } else if !values.is_empty() {
+            SettingStatus::NotApplied(format!("{name} has another value in its environment"))
         } else if self.started_with.iter().any(|known| known == name) {
             // Ruby's `$0=` overwrites the environment that the kernel shows; the report stays.
             SettingStatus::Applied(format!("{name} was in its environment when Ruby started"))
@@ -285,8 +304,28 @@ mod tests {
     fn the_last_of_two_equal_tunables_counts() {
         let environ = b"GLIBC_TUNABLES=a.b=1:glibc.malloc.tcache_count=0:a.b=2\0";
         let process = ProcessObservation { environ: Some(environ), ..Default::default() };
-        for (value, expected) in [("2", "applied"), ("1", "unknown")] {
+        for (value, expected) in [("2", "applied"), ("1", "not applied")] {
             assert_eq!(word(&process.has_tunable("a.b", value)), expected);
+        }
+    }
+
+    #[test]
+    fn a_variable_with_another_value_or_behind_a_tunable_of_another_value_is_not_applied() {
+        for (environ, expected) in [
+            ("MALLOC_TRIM_THRESHOLD_=7", "applied"),
+            ("MALLOC_TRIM_THRESHOLD_=8", "not applied"),
+            ("A=MALLOC_TRIM_THRESHOLD_=7", "unknown"),
+            (
+                "MALLOC_TRIM_THRESHOLD_=7\0GLIBC_TUNABLES=glibc.malloc.trim_threshold=9",
+                "not applied",
+            ),
+            ("MALLOC_TRIM_THRESHOLD_=7\0GLIBC_TUNABLES=glibc.malloc.trim_threshold=7", "applied"),
+            ("MALLOC_TRIM_THRESHOLD_=7\0GLIBC_TUNABLES=glibc.malloc.top_pad=9", "applied"),
+        ] {
+            let process =
+                ProcessObservation { environ: Some(environ.as_bytes()), ..Default::default() };
+            let status = process.has_variable("MALLOC_TRIM_THRESHOLD_", "7");
+            assert_eq!(word(&status), expected, "{environ}");
         }
     }
 }

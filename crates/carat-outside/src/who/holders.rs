@@ -63,6 +63,12 @@ fn is_container(nodes: &dyn WhoSubject, node: u32) -> bool {
     nodes.slot_type(node).is_some_and(|kind| CONTAINERS.contains(&kind))
 }
 
+/// Whether both are objects of one class of the program.
+fn is_of_one_class(nodes: &dyn WhoSubject, one: u32, other: u32) -> bool {
+    let kinds = [one, other].map(|node| nodes.slot_type(node));
+    kinds == [Some(SlotType::OBJECT); 2] && nodes.class_id(one) == nodes.class_id(other)
+}
+
 /// The containers that keep most, the largest first. Where one is most of what another keeps, only the inner one is named.
 pub(super) fn largest(
     nodes: &dyn WhoSubject,
@@ -74,14 +80,18 @@ pub(super) fn largest(
     // The nearest container that dominates each node.
     let mut above = vec![u32::MAX; count];
     let mut is_passed = NumberSet::new(count);
+    let is_most =
+        |part: u64, whole: u64| part.saturating_mul(10) >= whole.saturating_mul(MOST_OF_IT);
     for node in dominators.order() {
         let Some(nearest) = dominators.of(*node) else { continue };
         let container =
             if is_container(nodes, nearest) { nearest } else { above[nearest as usize] };
         above[*node as usize] = container;
-        let keeps_most = retained.of(*node).0 * 10 >= retained.of(container).0 * MOST_OF_IT;
+        let keeps_most = is_most(retained.of(*node).0, retained.of(container).0);
         if container != u32::MAX && is_container(nodes, *node) && keeps_most {
-            is_passed.insert(container as usize);
+            // In a list each element keeps nearly all that the one before it keeps: the first one says it.
+            let passed = if is_of_one_class(nodes, *node, container) { *node } else { container };
+            is_passed.insert(passed as usize);
         }
     }
     let containers = dominators.order().iter().copied().filter(|node| is_container(nodes, *node));
@@ -113,9 +123,15 @@ pub(super) fn holder_of(
     }
     let all = objects.len() as u64;
     let keeps = |node: &u32| u64::from(counts[*node as usize]) * 10 >= all * OF_CLASS;
+    if all == 0 {
+        return None;
+    }
     // Those that keep so many lie on one way down, each after the one above it.
-    let mut inner = dominators.order().iter().rev().copied();
-    let found = inner.find(|node| keeps(node) && is_container(nodes, *node))?;
-    let is_one_of_them = all > 1 && objects.binary_search(&found).is_ok();
-    (all > 0 && !is_one_of_them).then(|| (found, u64::from(counts[found as usize])))
+    let keepers = dominators.order().iter().copied();
+    let keepers = keepers.filter(|node| keeps(node) && is_container(nodes, *node));
+    let is_one_of_them = |node: &u32| all > 1 && objects.binary_search(node).is_ok();
+    let outside = keepers.clone().filter(|node| !is_one_of_them(node)).last();
+    // Where only their own kind keeps them, as in a list, it is the first of them.
+    let found = outside.or_else(|| keepers.clone().next())?;
+    Some((found, u64::from(counts[found as usize])))
 }

@@ -243,7 +243,14 @@ impl Setting for RubyProgram {
         process: &ProcessObservation<'_>,
         environment: &Environment,
     ) -> SettingStatus {
-        process.has_variable("PATH", environment.set.get("PATH").map_or("", String::as_str))
+        let path = environment.set.get("PATH").map_or("", String::as_str);
+        match process.has_variable("PATH", path) {
+            // A launcher may have put a folder of its own before it.
+            SettingStatus::NotApplied(_) => SettingStatus::Unknown(
+                "PATH has another value in its environment, and which ruby comes first there is not known".into(),
+            ),
+            status => status,
+        }
     }
 }
 

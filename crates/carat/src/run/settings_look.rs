@@ -207,8 +207,12 @@ impl SettingsLook {
 
 /// Whether one was forked from the other, or both from a third.
 fn is_same_program(one: &ProcessChecks, other: &ProcessChecks) -> bool {
-    // By identity: another process can have the pid of an earlier look.
-    one.identity == other.identity || one.image.is_some() && one.image == other.image
+    match (one.image, other.image) {
+        // `exec` keeps the process and changes the program, and with it what was in effect.
+        (Some(image), Some(of_other)) => image == of_other,
+        // By identity: another process can have the pid of an earlier look.
+        _ => one.identity == other.identity,
+    }
 }
 
 /// Whether it is in effect, at least in part.

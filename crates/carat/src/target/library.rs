@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const SHIM: &str = "carat_shim.rb";
@@ -152,6 +152,11 @@ pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
         if !holds(&file, content) {
             write(&directory, &file, content).map_err(at(&file))?;
         }
+        access.open_to_others(&file, access.file)?;
+    }
+    // A server that root starts often becomes another user, which must be able to load them whatever root's umask is.
+    for folder in [cache_root, &directory] {
+        access.open_to_others(folder, access.folder)?;
     }
     Ok(Libraries::below(&directory))
 }
@@ -169,6 +174,15 @@ impl Access {
             0 => Self { folder: 0o755, file: 0o644, forbidden: 0o022 },
             _ => Self { folder: 0o700, file: 0o600, forbidden: 0o077 },
         }
+    }
+
+    /// Gives a file or folder of ours the bits that it lacks.
+    fn open_to_others(&self, path: &Path, wanted: u32) -> Result<(), LibraryError> {
+        let mode = fs::symlink_metadata(path).map_err(at(path))?.mode() & 0o7777;
+        if mode & wanted == wanted {
+            return Ok(());
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(mode | wanted)).map_err(at(path))
     }
 }
 
@@ -257,7 +271,7 @@ pub(super) fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().mode() & 0o777

@@ -7,6 +7,9 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 
+/// Bytes of an object, at most: the address space of a process (48 bits).
+const MOST_BYTES: u64 = 1 << 48;
+
 /// What is read of a line. Contents of strings are not.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -80,7 +83,9 @@ struct DumpHead {
 
 impl<'a> DumpLine<'a> {
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(line).ok()
+        let line: Self = serde_json::from_slice(line).ok()?;
+        // No process has an object of that size, and sums of such numbers would overflow.
+        (line.memsize <= MOST_BYTES).then_some(line)
     }
 
     /// Whether a line is that of an object or of a root.

@@ -52,6 +52,48 @@ fn a_dump_says_by_name_who_keeps_a_class_and_what_would_go_without_it() {
     assert!(found.unnamed.is_empty());
 }
 
+/// A list of a thousand nodes, each with a text, that a global variable keeps by its head.
+fn list() -> String {
+    let mut text = "{\"type\":\"ROOT\", \"root\":\"global variable $list\", \"references\":[\"0x10000\"]}\n\
+                    {\"address\":\"0x1000\", \"type\":\"CLASS\", \"name\":\"Node\", \"memsize\":500}\n"
+        .to_owned();
+    for number in 0..1000_u64 {
+        let (node, next, of) =
+            (0x10000 + number * 40, 0x10028 + number * 40, 0x90000 + number * 40);
+        let next = if number < 999 { format!("\"0x{next:x}\", ") } else { String::new() };
+        text += &format!(
+            "{{\"address\":\"0x{node:x}\", \"type\":\"OBJECT\", \"class\":\"0x1000\", \"references\":[{next}\"0x{of:x}\"], \"memsize\":40}}\n\
+             {{\"address\":\"0x{of:x}\", \"type\":\"STRING\", \"memsize\":40}}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn the_head_of_a_list_keeps_all_of_it() {
+    let dump = read(&list()).unwrap();
+    let largest = who(&dump, None);
+    let head = &largest.holders[0];
+    assert_eq!(
+        (head.objects, head.way.to_string().as_str()),
+        (2001, "Node ← global variable $list")
+    );
+    let of_class = who(&dump, Some("Node")).classes.remove(0).holder.unwrap();
+    assert_eq!(
+        (of_class.of_class, of_class.way.to_string().as_str()),
+        (Some(1000), "Node ← global variable $list")
+    );
+}
+
+#[test]
+fn a_line_with_a_size_beyond_any_process_is_no_line_of_an_object() {
+    let text = NAMED.to_owned()
+        + "{\"address\":\"0x7000\", \"type\":\"STRING\", \"memsize\":9223372036854775807}\n";
+    let dump = read(&text).unwrap();
+    assert_eq!((dump.objects(), dump.bytes()), (13, 6572));
+    assert!(dump.left_out().join("\n").contains("not those of an object or a root: 1"));
+}
+
 #[test]
 fn the_place_of_code_and_the_name_of_a_global_variable_are_those_of_the_dump() {
     let dump = read(NAMED).unwrap();
