@@ -490,7 +490,7 @@ fn help_row(
 /// What is said where nothing is garbage. Memory that nobody is known to hold may have leaked, so the app need not keep it.
 fn kept_by_the_app(ledger: &Ledger, processes: &[Census]) -> String {
     let nobody = processes.iter().filter_map(|census| census.owners.as_ref());
-    let most = Bytes(nobody.map(|owners| owners.nobody.bytes).max().unwrap_or(0));
+    let most = Bytes(nobody.map(|owners| owners.nobody.present).max().unwrap_or(0));
     match share(most, ledger.pss) >= WORTH_A_ROW {
         true => format!(
             "no setting would save 5 %; nobody is known to hold {most} of malloc's memory: native code keeps it, or leaks it"

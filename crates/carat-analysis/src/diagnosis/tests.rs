@@ -106,7 +106,7 @@ fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
 #[test]
 fn what_nobody_is_known_to_hold_is_not_called_what_the_app_keeps() {
     let help = |bytes| {
-        let nobody = ChunkAmount { chunks: 1, bytes };
+        let nobody = ChunkAmount::resident(1, bytes);
         let owners = Some(OwnerCensus { nobody, ..OwnerCensus::default() });
         let reach = Some(ReachCensus::default());
         let reading = of_process(Census { owners, reach, ..Census::default() });
