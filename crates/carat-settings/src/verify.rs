@@ -143,7 +143,7 @@ pub(crate) mod tests {
             ("arena_max=2", "applied"),
             ("arena_max=1", "not applied"),
             ("gc.malloc_limit=1m", "applied"),
-            ("gc.malloc_limit=2m", "unknown"),
+            ("gc.malloc_limit=2m", "not applied"),
             ("env.A=b", "applied"),
             ("thp=off", "applied"),
             ("thp=on", "not applied"),

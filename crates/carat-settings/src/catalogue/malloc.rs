@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(status::<PreloadedAllocator>("jemalloc", None), "unknown");
         assert_eq!(status::<ArenaMax>("2", Some(MAPS)), "applied");
         assert_eq!(status::<ArenaMax>("1", Some(MAPS)), "not applied");
-        assert_eq!(status::<ArenaMax>("4", Some(MAPS)), "unknown", "without its variable");
+        assert_eq!(status::<ArenaMax>("4", Some(MAPS)), "not applied", "with another value");
         assert_eq!(status::<ArenaMax>("1", None), "unknown");
     }
 
