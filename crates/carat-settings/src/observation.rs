@@ -173,29 +173,19 @@ impl ProcessObservation<'_> {
     /// tunable that `GLIBC_TUNABLES` has not set).
     fn overriding_tunable(&self, variable: &str) -> Option<String> {
         let tunable = variable.strip_prefix("MALLOC_")?.trim_end_matches('_').to_lowercase();
-        let tunable = format!("glibc.malloc.{tunable}");
         let tunables = self.variable(TUNABLES)?;
-        let mut values = tunables.split(':').filter_map(|one| one.split_once('='));
-        // The last of two equal names counts.
-        values.rfind(|(name, _)| *name == tunable).map(|(_, value)| value.to_owned())
+        value_of_tunable(&tunables, &format!("glibc.malloc.{tunable}")).map(str::to_owned)
     }
 
     /// Whether the process was started with a tunable of glibc at this value.
     pub fn has_tunable(&self, name: &str, value: &str) -> SettingStatus {
-        self.variable_status(TUNABLES, |found| {
-            let mut values = found
-                .split(':')
-                .filter_map(|tunable| tunable.split_once('=').filter(|(found, _)| *found == name));
-            // glibc uses the last of two equal names, so an earlier one says nothing.
-            values.next_back().is_some_and(|(_, found)| found == value)
-        })
+        self.variable_status(TUNABLES, |found| value_of_tunable(found, name) == Some(value))
     }
 
     /// The value of a variable of `/proc/PID/environ`; `None` where it is not there, or hidden.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         // The first one, as `getenv` finds it.
-        let mut variables = self.environ?.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        variables.find_map(|one| Some(one.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+        values_of(self.environ?, name).next()
     }
 
     /// Whether the process was started with a variable whose value `fits`.
@@ -204,10 +194,7 @@ impl ProcessObservation<'_> {
             // Not refused: that it cannot be read says nothing about the setting.
             return SettingStatus::Unknown("/proc/PID/environ cannot be read".into());
         };
-        let variables = environ.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let values: Vec<String> = variables
-            .filter_map(|one| Some(one.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
-            .collect();
+        let values: Vec<String> = values_of(environ, name).collect();
         if values.iter().any(|value| fits(value)) {
             SettingStatus::Applied(format!("{name} is in its environment"))
         } else if !values.is_empty() {
@@ -242,6 +229,19 @@ impl ProcessObservation<'_> {
             },
         }
     }
+}
+
+/// The values of a variable in `/proc/PID/environ`, in their order.
+fn values_of(environ: &[u8], name: &str) -> impl Iterator<Item = String> {
+    let variables = environ.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    variables.filter_map(move |one| Some(one.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+}
+
+/// The value of one of glibc's tunables.
+fn value_of_tunable<'a>(tunables: &'a str, name: &str) -> Option<&'a str> {
+    let mut all = tunables.split(':').filter_map(|tunable| tunable.split_once('='));
+    // glibc uses the last of two equal names, so an earlier one says nothing.
+    all.rfind(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]
