@@ -197,7 +197,8 @@ fn failed_jobs_refuse_the_load_with_class_and_message() {
 
     let some = ["--class", "FailJob", "--args", "[\"{number}\", 4]", "-n", "100"];
     let ran = load(&folder, &redis.url(), &some);
-    ran.assert_code(4).assert_says("FailJob → ArgumentError ×25: no order 4");
+    // Which of Sidekiq's threads fails first is not known.
+    ran.assert_code(4).assert_says("FailJob → ArgumentError ×25: no order ");
     ran.assert_says("25 of 100 jobs failed or did not end").assert_says("the limit is 1%");
     let allowed = [&some[..], &["--errors", "30%", "--retry", "1"]].concat();
     let ran = load(&folder, &redis.url(), &allowed);

@@ -19,6 +19,8 @@ const BYTES_PER_OBJECT: u64 = 150;
 const ROOTS: usize = 1 << 20;
 /// Bytes for the longest lines, and for what is told.
 const OTHER_BYTES: u64 = 32 << 20;
+/// One reference in so many may lead out of a dump that is whole.
+const PARTIAL_DUMP: u64 = 100;
 /// Objects between two questions whether there is room for more.
 const STEP: usize = 1 << 20;
 
@@ -215,7 +217,16 @@ impl HeapDump {
         }
         let unknown = self.graph.unknown;
         if unknown > 0 {
-            reasons.push(format!("references to objects that are not in the dump: {unknown}"));
+            let all = unknown.saturating_add(self.references());
+            // What Ruby itself leaves out (objects that were made while it wrote) is far less; a file
+            // that ends with a whole line shows in no other way that it was cut.
+            let part = match unknown > all / PARTIAL_DUMP {
+                true => ": the dump is only a part of the heap, and objects are missing",
+                false => "",
+            };
+            reasons.push(format!(
+                "references to objects that are not in the dump: {unknown} of {all}{part}"
+            ));
         }
         if self.graph.has_no_roots() {
             reasons.push("it has no roots: what keeps objects is unknown".into());

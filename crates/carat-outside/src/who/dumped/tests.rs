@@ -136,11 +136,22 @@ fn what_is_damaged_or_cut_is_counted_and_said() {
         "the last line is not complete",
         "not those of an object or a root: 2",
         "there twice, of which the first counts: 1",
-        "not in the dump: 2",
+        "not in the dump: 2 of ",
     ] {
         assert!(said.contains(expected), "{expected:?} is not in\n{said}");
     }
     assert_eq!(who(&dump, None).unnamed, dump.left_out());
+}
+
+#[test]
+fn a_dump_that_was_cut_between_two_lines_is_known_by_the_objects_that_it_lacks() {
+    let part = "only a part of the heap, and objects are missing";
+    let all = read(NAMED).unwrap().left_out().join("\n");
+    assert!(!all.contains(part), "{all}");
+    let lines: Vec<_> = NAMED.split_inclusive('\n').collect();
+    let half = lines[..lines.len() / 2].concat();
+    let said = read(&half).unwrap().left_out().join("\n");
+    assert!(said.contains(part) && !said.contains("last line"), "{said}");
 }
 
 #[test]
