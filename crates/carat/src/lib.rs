@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!  cli                          arguments and printing
-//!  view     input               progress and plans as text; the process or file that a command is about
 //!  work                         what a command does between its arguments and its output
+//!  view     input               progress and plans as text; the process or file that a command is about
 //!  fleet                        blocks on many machines; their parts merged
 //!  run                          trials until there is a verdict; recordings
 //!  target                       start and stop a server

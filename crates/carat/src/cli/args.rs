@@ -1,8 +1,8 @@
 //! The commands and their dispatch.
 
 use crate::cli::{
-    Exit, compare, demo, diff, exec, exit, explain, explain_dump, fleet, heap_dump, init, install,
-    load, log, merge, output, plan, ps, record, report, salvage, shell, stats, tune, workload,
+    Exit, compare, demo, diff, exec, explain, fleet, heap_dump, init, install, load, log, merge,
+    output, plan, ps, record, report, salvage, shell, stats, tune, workload,
 };
 use crate::target::{exec_helper_main, reaper_main};
 use carat_load::worker_main;
@@ -10,9 +10,19 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The end of `carat --help`.
+const HELP: &str = "\
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 99 budget broken, 130 stopped by Ctrl-C.
+
+Examples:
+  carat demo
+  carat workload unpack rails-hello
+  carat compare rails-hello/carat.toml --blocks 8
+  carat report rails-hello.carat --open";
+
 /// Weigh Ruby servers, prove which setting makes them smaller, run them that way
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = exit::HELP)]
+#[command(version, max_term_width = 100, after_help = HELP)]
 struct Arguments {
     #[command(flatten)]
     log: log::LogArgs,
@@ -105,7 +115,6 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Ps(args) => ps::run(&args),
-        Command::Explain(args) if explain_dump::is_about(&args) => explain_dump::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::HeapDump(args) => heap_dump::run(&args),
         Command::Diff(args) => diff::run(&args),

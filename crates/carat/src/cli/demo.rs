@@ -1,25 +1,12 @@
 //! `carat demo`: a bundled experiment on real Rails and Puma, with nothing to prepare.
 
-use crate::cli::compare::{self, CompareArgs};
-use crate::cli::{Exit, output};
+use crate::cli::Exit;
+use crate::cli::compare::fake_trials;
 use crate::run::trial::FakeVariant;
-use crate::run::workloads::{WorkloadSource, check_needs, text_of, unpack};
-use crate::work::TemporaryFolder;
-use carat_report::NextCommands;
+use crate::work::{DemoRequest, run_demo};
 use clap::Args;
-use std::path::{Path, PathBuf};
-
-/// What the demo runs.
-const DEMO: Demo = Demo { workload: "blog", experiment: "demo.toml", blocks: 7 };
-/// The results file, in the current folder; the page lies beside it.
-const RESULTS: &str = "demo.carat";
-
-/// A bundled experiment.
-struct Demo {
-    workload: &'static str,
-    experiment: &'static str,
-    blocks: u32,
-}
+use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -51,55 +38,11 @@ pub(crate) struct DemoArgs {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
-    let files = WorkloadSource::Bundled.files(DEMO.workload)?;
-    check_needs("the demo", &text_of(&files, "Gemfile"))?;
-    let temporary = if args.output.is_none() { Some(TemporaryFolder::new()?) } else { None };
-    let folder = match (&temporary, &args.output) {
-        (Some(temporary), _) => temporary.path().join(DEMO.workload),
-        (None, kept) => kept.clone().unwrap_or_default(),
-    };
-    unpack(&files, &folder)?;
-    let exit = compare::run(&compare_args(args, &folder))?;
-    let app = match &args.output {
-        Some(kept) => kept.display().to_string(),
-        None => format!("`carat workload unpack {}` writes it", DEMO.workload),
-    };
-    output::print_message(&format!("app      {app}"));
-    Ok(exit)
-}
-
-fn compare_args(args: &DemoArgs, folder: &Path) -> CompareArgs {
-    let experiment = folder.join(DEMO.experiment);
-    // A kept folder is compared again; it must be empty for the demo.
-    let next = args.output.is_none().then(|| NextCommands {
-        resume: Some("carat demo --resume".to_owned()),
-        anew: Some("carat demo".to_owned()),
-        details: Vec::new(),
-    });
-    let mut compared = CompareArgs::default();
-    compared.experiment = experiment;
-    compared.output = Some(RESULTS.into());
-    compared.resume = args.resume;
-    compared.fresh = !args.resume;
-    // A run that is resumed has its number already.
-    compared.blocks = args.blocks.or((!args.resume).then_some(DEMO.blocks));
-    compared.fake.clone_from(&args.fake);
-    compared.fake_pace = args.fake_pace;
-    compared.details = args.details;
-    compared.next = next;
-    compared
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Experiment;
-
-    #[test]
-    fn the_demo_is_bundled_and_needs_gems_that_its_gemfile_names() {
-        let files = WorkloadSource::Bundled.files(DEMO.workload).unwrap();
-        let text = text_of(&files, DEMO.experiment);
-        Experiment::parse(&text, Path::new(DEMO.experiment), Path::new(".")).unwrap();
-        assert!(text_of(&files, "Gemfile").contains("gem 'puma'"));
-    }
+    run_demo(&DemoRequest {
+        blocks: args.blocks,
+        folder: args.output.clone(),
+        resume: args.resume,
+        details: args.details,
+        fake: fake_trials(&args.fake, Duration::from_millis(args.fake_pace)),
+    })
 }

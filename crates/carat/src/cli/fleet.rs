@@ -3,15 +3,12 @@
 use crate::cli::compare::{fake_trials, setting};
 use crate::cli::{Exit, output};
 use crate::fleet::{
-    AskedBlock, BlockEnd, BlockPlace, BlockRun, FleetError, FleetFolder, FleetLook,
-    KubernetesOptions, LookEnd, MachineType, PlanRequest, create, run_block, stop, submit,
+    AskedBlock, FleetFolder, FleetLook, KubernetesOptions, MachineType, PlanRequest, submit,
 };
-use crate::run::experiment::{ExperimentRequest, RunError};
+use crate::run::experiment::ExperimentRequest;
 use crate::run::trial::FakeVariant;
-use crate::store::Store;
-use crate::view::ProgressDisplay;
-use crate::view::{ProgressText, end_text, fleet_json, fleet_text};
-use crate::work::{ShownResults, WatchEnd, prepare, show_results, watch_fleet};
+use crate::view::{fleet_json, fleet_text};
+use crate::work::{conclude_fleet, plan_fleet, run_fleet_block};
 use carat_model::Span;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -128,122 +125,59 @@ pub(crate) struct FleetStatusArgs {
 
 pub(crate) fn run(command: &FleetCommand) -> anyhow::Result<Exit> {
     match command {
-        FleetCommand::Plan(args) => plan(args),
+        FleetCommand::Plan(args) => {
+            let (experiment, plan) = args.requests();
+            plan_fleet(experiment, &plan)?;
+            Ok(Exit::Fine)
+        }
         FleetCommand::Submit(args) => {
             for answer in submit(&FleetFolder::open(&args.folder)?)? {
                 output::print_message(&answer);
             }
             Ok(Exit::Fine)
         }
-        FleetCommand::Block(args) => block(args),
-        FleetCommand::Watch(args) => watch(args),
+        FleetCommand::Block(args) => {
+            let asked = AskedBlock { block: args.block, machine_type: args.machine_type.clone() };
+            let fake = fake_trials(&args.fake, Duration::from_millis(args.fake_pace));
+            run_fleet_block(&FleetFolder::open(&args.folder)?, &asked, fake)
+        }
+        FleetCommand::Watch(args) => {
+            let folder = FleetFolder::open(&args.folder)?;
+            conclude_fleet(&folder, args.every.0, args.once, args.json)
+        }
         FleetCommand::Status(args) => status(args),
     }
 }
 
-fn plan(args: &FleetPlanArgs) -> anyhow::Result<Exit> {
-    let prepared = prepare(ExperimentRequest {
-        experiment: args.experiment.clone(),
-        output: None,
-        resume: false,
-        fresh: false,
-        blocks: args.blocks,
-        seed: args.seed,
-        settings: args.set.clone(),
-        folder: None,
-        once: false,
-        limit: None,
-        interrupt: None,
-        fake: None,
-    })?;
-    let kubernetes = KubernetesOptions {
-        image: args.image.clone(),
-        claim: args.claim.clone(),
-        nodes: args.nodes,
-    };
-    let request = PlanRequest {
-        folder: args.output.clone(),
-        types: args.types.clone(),
-        experiment_folder: args.folder.clone(),
-        kubernetes,
-    };
-    let plan = create(&prepared, &request)?;
-    let folder = args.output.display();
-    output::print_message(&format!(
-        "{}: blocks 1 to {}, at most {} count, seed {}, into {folder}",
-        plan.name,
-        plan.blocks.len(),
-        plan.max_blocks,
-        plan.seed
-    ));
-    output::print_message(&format!(
-        "`carat fleet submit {folder}` starts them, `carat fleet watch {folder}` waits for the verdict"
-    ));
-    Ok(Exit::Fine)
-}
-
-fn block(args: &FleetBlockArgs) -> anyhow::Result<Exit> {
-    let folder = FleetFolder::open(&args.folder)?;
-    let asked = AskedBlock { block: args.block, machine_type: args.machine_type.clone() };
-    let place = BlockPlace::find(&folder.plan, &asked, &output::variable)?;
-    let fake = fake_trials(&args.fake, Duration::from_millis(args.fake_pace));
-    let run = BlockRun { folder: &folder, place, variable: output::variable, fake };
-    let mut display = ProgressDisplay::new(false, progress_text(&folder)?);
-    let number = place.block;
-    match run_block(&run, &mut display) {
-        Ok(BlockEnd::Ran(part)) => output::print_message(&format!("part  {}", part.display())),
-        Ok(BlockEnd::Void(part)) => output::print_message(&format!(
-            "block {number} is given up: its attempts had no result; {} says so",
-            part.display()
-        )),
-        Ok(BlockEnd::Known) => output::print_message(&format!("block {number} has a result")),
-        Ok(BlockEnd::Stopped(reason)) => {
-            output::print_message(&format!("block {number} does not begin: {reason}"));
-        }
-        Err(FleetError::Run(RunError::Interrupted)) => {
-            output::print_message(&format!("stopped by a signal: block {number} has no result"));
-            return Ok(Exit::Interrupted);
-        }
-        Err(error) => return Err(error.into()),
+impl FleetPlanArgs {
+    fn requests(&self) -> (ExperimentRequest, PlanRequest) {
+        let experiment = ExperimentRequest {
+            experiment: self.experiment.clone(),
+            output: None,
+            resume: false,
+            fresh: false,
+            blocks: self.blocks,
+            seed: self.seed,
+            settings: self.set.clone(),
+            folder: None,
+            once: false,
+            limit: None,
+            interrupt: None,
+            fake: None,
+        };
+        let kubernetes = KubernetesOptions {
+            image: self.image.clone(),
+            claim: self.claim.clone(),
+            nodes: self.nodes,
+        };
+        let plan = PlanRequest {
+            folder: self.output.clone(),
+            types: self.types.clone(),
+            experiment_folder: self.folder.clone(),
+            kubernetes,
+        };
+        (experiment, plan)
     }
-    Ok(Exit::Fine)
-}
-
-fn progress_text(folder: &FleetFolder) -> Result<ProgressText, FleetError> {
-    let info = folder.info()?;
-    let blocks = folder.plan.blocks.len() as u32;
-    Ok(ProgressText::new(&info.primary, blocks, info.variants.len()))
-}
-
-fn watch(args: &FleetWatchArgs) -> anyhow::Result<Exit> {
-    let folder = FleetFolder::open(&args.folder)?;
-    match watch_fleet(&folder, args.every.0, args.once)? {
-        WatchEnd::Looked(look) => conclude(&folder, &look, args.json),
-        WatchEnd::Waiting => Ok(Exit::Undecided),
-        WatchEnd::Interrupted => {
-            output::print_message("stopped by Ctrl-C; blocks go on, and so does another watch");
-            Ok(Exit::Interrupted)
-        }
-    }
-}
-
-/// Stops pending blocks and shows the results.
-fn conclude(folder: &FleetFolder, look: &FleetLook, json: bool) -> anyhow::Result<Exit> {
-    for problem in stop(folder, &end_text(&look.end))? {
-        output::print_message(&format!(
-            "note: pending blocks may still begin, and then end at once: {problem}"
-        ));
-    }
-    output::print_lines(fleet_text(&folder.plan, look).lines());
-    if look.merged.is_none() {
-        return Ok(Exit::Invalid);
-    }
-    let shown = ShownResults { json, ..ShownResults::default() };
-    let results = show_results(&Store::open(&folder.results())?, shown)?;
-    Ok(match look.end {
-        LookEnd::Failed(_) | LookEnd::Unfit { .. } => Exit::Invalid,
-        _ => Exit::of_verdicts(&results),
-    })
 }
 
 fn status(args: &FleetStatusArgs) -> anyhow::Result<Exit> {

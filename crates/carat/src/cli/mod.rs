@@ -7,9 +7,7 @@ mod compare;
 mod demo;
 mod diff;
 mod exec;
-mod exit;
 mod explain;
-mod explain_dump;
 mod fleet;
 mod heap_dump;
 mod init;
@@ -28,5 +26,5 @@ mod tune;
 mod workload;
 
 use crate::view::output;
+use crate::work::Exit;
 pub use args::main;
-pub(crate) use exit::Exit;

@@ -1,22 +1,14 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
-use crate::cli::{Exit, output};
-use crate::run::Interrupt;
-use crate::run::recording::{
-    ActiveRecording, LookPace, RecordingLoad, RecordingRequest, RecordingSubject, is_invalid,
-};
-use crate::view::RecordingView;
-use crate::work::read_scenarios;
-use anyhow::{Context, bail};
-use carat_analysis::findings_beside_growth;
+use crate::cli::Exit;
+use crate::run::recording::{LookPace, RecordingLoad, RecordingRequest};
+use crate::work::{RecordedServer, read_scenarios, record};
+use anyhow::bail;
 use carat_model::load::{ReplayFormat, ReplayPace};
-use carat_model::recording::{ClassGrowth, Recording};
-use carat_model::{HttpOptions, LoadReport, Percent, Span};
+use carat_model::{HttpOptions, Percent, Span};
 use carat_proc::observe::SampleOptions;
-use carat_report::{count, growth_text, ledger_text, recording_html, shell_line};
 use clap::Args;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Readings from outside more often than this would load the server.
@@ -127,38 +119,18 @@ impl RecordReplayArgs {
 }
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<Exit> {
-    let request = request(args)?;
-    let path = request.path.clone();
-    let interrupt = Interrupt::on_signals().context("cannot listen for Ctrl-C")?;
-    let mut subject = match args.pid {
-        Some(pid) => RecordingSubject::running(pid, args.alone)?,
-        None => RecordingSubject::command(&args.command, &log_path(&path))?,
+    let server = RecordedServer {
+        pid: args.pid,
+        alone: args.alone,
+        command: args.command.clone(),
+        details: args.details,
+        json: args.json,
     };
-    let title = subject.title();
-    let mut active = ActiveRecording::start(request, &mut subject, interrupt)?;
-    output::print_message(&format!("recording {title} into {}", path.display()));
-    let mut view = RecordingView::new(args.limit.map(|limit| limit.0));
-    let ended = active.follow(&mut view);
-    // The terminal must be back to normal before anything is printed.
-    drop(view);
-    let finished = active.finish(ended)?;
-    drop(subject);
-    print(args, &finished.recording, &path)?;
-    if let Some((lines, error)) = finished.loss {
-        let path = path.display();
-        bail!(
-            "{} of {path} could not be written ({error}); the others are complete: use -o to record elsewhere",
-            count(lines, "line")
-        );
-    }
-    if !finished.survivors.is_empty() {
-        let survivors = finished.survivors.join(", ");
-        bail!("these processes of the server survived: {survivors}; end them");
-    }
-    Ok(if is_invalid(&finished.recording) { Exit::Invalid } else { Exit::Fine })
+    let recording = request(args, &server)?;
+    record(&server, recording)
 }
 
-fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
+fn request(args: &RecordArgs, server: &RecordedServer) -> anyhow::Result<RecordingRequest> {
     let RecordLoadArgs { url, rate, connections, requests, scenario, replay, errors } = &args.load;
     let scenarios = match scenario {
         Some(file) => Some((read_scenarios(file)?, file.display().to_string())),
@@ -178,7 +150,6 @@ fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
     if every.is_zero() {
         bail!("--every must be longer than zero; leave it out to sample once a second");
     }
-    let sampling = SampleOptions { every, share: args.budget / 100.0 };
     if args.look.is_some_and(|look| look.0 < SHORTEST_LOOK) {
         bail!("--look must be one second or longer; a reading takes about 0.2 s for 100 MB");
     }
@@ -187,93 +158,7 @@ fn request(args: &RecordArgs) -> anyhow::Result<RecordingRequest> {
         (false, None) => Some(LookPace::ByCost),
         (false, Some(span)) => Some(LookPace::Every(span)),
     };
-    let (path, limit) = (output_path(args)?, args.limit);
-    Ok(RecordingRequest { path, sampling, limit, load, look })
-}
-
-fn output_path(args: &RecordArgs) -> anyhow::Result<PathBuf> {
-    if let Some(path) = &args.output {
-        if path.exists() {
-            bail!("{} exists already; name another file with -o", path.display());
-        }
-        return Ok(path.clone());
-    }
-    let name = match (args.pid, args.command.first()) {
-        (Some(pid), _) => pid.to_string(),
-        (None, Some(program)) => {
-            let file = Path::new(program).file_name().unwrap_or_default();
-            file.to_string_lossy().into_owned()
-        }
-        (None, None) => bail!("give a command after `--`, or --pid"),
-    };
-    let numbered = (2..).map(|number| format!("{name}-{number}.recording.jsonl"));
-    std::iter::once(format!("{name}.recording.jsonl"))
-        .chain(numbered)
-        .map(PathBuf::from)
-        .find(|path| !path.exists())
-        .context("every name is taken; give one with -o")
-}
-
-fn print(args: &RecordArgs, recording: &Recording, path: &Path) -> anyhow::Result<()> {
-    if args.json {
-        output::print_data(&fs::read_to_string(path)?)?;
-    } else {
-        output::print_text(&growth_text(recording))?;
-        if let Some(ledger) = recording.ledger.as_ref().filter(|_| args.details) {
-            output::print_text(&format!(
-                "\n{}",
-                ledger_text(ledger, &findings_beside_growth(ledger, &recording.growth))
-            ))?;
-        }
-    }
-    for warning in recording.end.iter().flat_map(|end| &end.warnings) {
-        output::print_message(&format!("note: {warning}"));
-    }
-    let report = recording.load().and_then(|load| load.report.as_ref());
-    for note in report.into_iter().flat_map(|report| &report.flags).filter(|f| f.code == "replay") {
-        output::print_message(&format!("note: replay: {}", note.message));
-    }
-    for failure in report.into_iter().flat_map(LoadReport::wrong_bodies) {
-        output::print_message(&format!("note: load: {failure}"));
-    }
-    output::print_message(&format!("\nrecording  {}", path.display()));
-    if args.pid.is_none() {
-        output::print_message(&format!("log        {}", log_path(path).display()));
-    }
-    output::print_message(&write_recording_page(recording, path));
-    if let Some(pid) = args.pid {
-        output::print_message(&format!("next       {}", next_command(pid, recording)));
-    }
-    Ok(())
-}
-
-/// Who keeps the class whose growth is known best; strings and arrays that belong to it vary more than it does.
-fn next_command(pid: u32, recording: &Recording) -> String {
-    let classes = recording.end.iter().flat_map(|end| &end.classes);
-    let width = |class: &&ClassGrowth| (class.interval.1 - class.interval.0) / class.rate;
-    let best = classes.min_by(|one, other| width(one).total_cmp(&width(other)));
-    let who = best.map(|class| ["--who".to_owned(), class.class.clone()]);
-    let words = ["carat".to_owned(), "explain".to_owned(), pid.to_string()];
-    shell_line(&words.into_iter().chain(who.into_iter().flatten()).collect::<Vec<_>>())
-}
-
-/// Writes the page beside the recording and returns a line about it. The recording is complete without its page.
-fn write_recording_page(recording: &Recording, path: &Path) -> String {
-    let page = path.with_extension("html");
-    if page.exists() {
-        return format!(
-            "note: {} exists already; `carat report -o` writes the page elsewhere",
-            page.display()
-        );
-    }
-    let html = recording_html(recording, &output::page_options(false));
-    match output::write_page_beside(&page, &html) {
-        Ok(()) => format!("page       {}", page.display()),
-        Err(error) => format!("note: {error:#}"),
-    }
-}
-
-/// What the server prints.
-fn log_path(recording: &Path) -> PathBuf {
-    recording.with_extension("log")
+    let path = server.new_file(args.output.as_deref())?;
+    let sampling = SampleOptions { every, share: args.budget / 100.0 };
+    Ok(RecordingRequest { path, sampling, limit: args.limit, load, look })
 }

@@ -1,20 +1,40 @@
 //! What a command does between its arguments and its output: trials with their progress, a search in its folder, a watch over a
-//! fleet, a load, and what `exec` chooses and prints.
+//! fleet, a load, a reading of a process or a dump, and what `exec` chooses and prints.
 
+mod budgets;
 mod chosen;
+mod compare;
+mod demo;
+mod exit;
+mod explain;
+mod explain_dump;
+mod explain_request;
+mod fleet;
 mod fleet_watch;
+mod heap_dump;
 mod injected;
 mod load;
 mod printed;
+mod record;
+mod rendered;
+mod search;
 mod search_folder;
 mod temporary_folder;
 mod trials;
 
+pub(crate) use budgets::check_budgets;
 pub(crate) use chosen::{GivenSettings, chosen_settings};
-pub(crate) use fleet_watch::{WatchEnd, watch_fleet};
+pub(crate) use compare::{ShownComparison, compare, print_planned};
+pub(crate) use demo::{DemoRequest, run_demo};
+pub(crate) use exit::Exit;
+pub(crate) use explain::explain;
+pub(crate) use explain_request::{AskedLook, ExplainRequest};
+pub(crate) use fleet::{conclude_fleet, plan_fleet, run_fleet_block};
+pub(crate) use heap_dump::{HeapDumpRequest, write_heap_dump};
 pub(crate) use injected::{find_ruby, injected, warn};
 pub(crate) use load::{print_json, read_scenarios, run_load};
 pub(crate) use printed::Printing;
-pub(crate) use search_folder::{FolderHost, SearchOpening, open_search, write_in_search};
-pub(crate) use temporary_folder::TemporaryFolder;
-pub(crate) use trials::{ShownResults, prepare, run_trials, show_results};
+pub(crate) use record::{RecordedServer, record};
+pub(crate) use rendered::{ReportFormat, open_in_browser, rendered, write_rendered};
+pub(crate) use search::{SearchRequest, print_plan, search};
+pub(crate) use trials::{prepare, run_trials};

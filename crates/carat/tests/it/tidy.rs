@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Maximum length of a file in lines, tests included.
 const LINES: usize = 700;
+/// Maximum length of the command line as a whole, its unit tests left out: arguments and printing alone need no more.
+const COMMAND_LINE: usize = 2_000;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -44,6 +46,14 @@ fn no_file_is_longer_than_the_limit() {
         })
         .collect();
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn the_command_line_has_arguments_and_printing_alone() {
+    let folder = root().join("crates/carat/src/cli");
+    let texts = files(&folder, ".rs").into_iter().map(|file| fs::read_to_string(file).unwrap());
+    let lines: usize = texts.map(|text| code_without_tests(&text).lines().count()).sum();
+    assert!(lines <= COMMAND_LINE, "{lines} lines in crates/carat/src/cli; move the doing to work");
 }
 
 #[test]

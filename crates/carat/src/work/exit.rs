@@ -35,6 +35,11 @@ impl Exit {
         }
     }
 
+    /// The one that says more of results: a broken budget outweighs one not proven, and that one a kept budget.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        if self.code() >= other.code() { self } else { other }
+    }
+
     /// The code for an error that reached `main`.
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.
@@ -62,13 +67,3 @@ impl From<Exit> for ExitCode {
         Self::from(exit.code())
     }
 }
-
-/// The end of `carat --help`.
-pub(crate) const HELP: &str = "\
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 99 budget broken, 130 stopped by Ctrl-C.
-
-Examples:
-  carat demo
-  carat workload unpack rails-hello
-  carat compare rails-hello/carat.toml --blocks 8
-  carat report rails-hello.carat --open";

@@ -1,8 +1,9 @@
-//! `carat explain` of a heap dump: its classes, who keeps them, and what keeps more than in another dump.
+//! Explains a heap dump: its classes, who keeps them, and what keeps more than in another dump.
 
-use crate::cli::explain::{ExplainArgs, WhoFormat};
-use crate::cli::{Exit, output};
 use crate::input::{dump_text_bytes, is_dump, open_dump};
+use crate::view::output;
+use crate::work::exit::Exit;
+use crate::work::explain_request::ExplainRequest;
 use anyhow::{Context, bail};
 use carat_analysis::{HolderGrowths, holder_growth};
 use carat_model::OutsideReading;
@@ -34,24 +35,19 @@ struct DumpExplanation<'a> {
     grown: Option<&'a HolderGrowths>,
 }
 
-/// Whether the target is a heap dump.
-pub(crate) fn is_about(args: &ExplainArgs) -> bool {
-    args.target.parse::<u32>().is_err() && is_dump(Path::new(&args.target))
-}
-
 /// Explains the dump that is the target.
-pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
-    let path = Path::new(&args.target);
-    if args.look.asks_for_more() {
+pub(crate) fn explain_dump(request: &ExplainRequest) -> anyhow::Result<Exit> {
+    let path = Path::new(&request.target);
+    if request.look.asks_for_more() {
         bail!("--class, --owners, --reach and --unshared read a running process; give its id");
     }
-    if args.output.is_some() || args.suggest.is_some() || args.variant.is_some() {
+    if request.page.is_some() || request.suggest.is_some() || request.variant.is_some() {
         bail!("--output, --suggest and --variant are not for heap dumps");
     }
     be_killed_first(&ProcRoot::default());
-    let class = args.look.who.clone().flatten();
-    let since = args.look.since.as_deref();
-    let kept = since.is_some() || args.format.is_some() || args.json;
+    let class = request.look.who_class();
+    let since = request.look.since.as_deref();
+    let kept = since.is_some() || request.speedscope || request.json;
     let before = since.map(|since| Ok::<_, anyhow::Error>(who(&load(since)?, None, true)?.1));
     let before = before.transpose()?;
     if let (Some(before), Some(since)) = (&before, since) {
@@ -64,47 +60,47 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         references: dump.references(),
         left_out: dump.left_out(),
     };
-    let found = args.look.who.is_some().then(|| who(&dump, class.as_deref(), kept)).transpose()?;
+    let found = request.look.who.is_some().then(|| who(&dump, class, kept)).transpose()?;
     let (who, reading) = found.unzip();
     let grown = before.as_ref().zip(reading.as_ref()).map(|(before, after)| {
         holder_growth(&before.processes, &after.processes).map_err(anyhow::Error::msg)
     });
     let grown = grown.transpose()?;
     let classes = dump.classes();
-    if let (true, Some(reading)) = (since.is_some() || args.format.is_some(), &reading) {
+    if let (true, Some(reading)) = (since.is_some() || request.speedscope, &reading) {
         say_what_is_left_out(path, reading);
     }
-    if let (Some(WhoFormat::Speedscope), Some(who)) = (args.format, &who) {
+    if let (true, Some(who)) = (request.speedscope, &who) {
         let kept = who.kept.as_ref().context("the dump says nothing of what is kept")?;
-        output::print_data(&speedscope(&[(args.target.clone(), kept)]))?;
-    } else if args.json {
+        output::print_data(&speedscope(&[(request.target.clone(), kept)]))?;
+    } else if request.json {
         let (who, grown) = (who.as_ref(), grown.as_ref());
         let explanation =
             DumpExplanation { schema: SCHEMA, head: &head, classes: &classes, who, grown };
         output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
     } else {
-        print(args, (&head, &classes), (who.as_ref(), grown))?;
+        print(request, (&head, &classes), (who.as_ref(), grown))?;
     }
     Ok(Exit::Fine)
 }
 
 fn print(
-    args: &ExplainArgs,
+    request: &ExplainRequest,
     (head, classes): (&DumpHead, &[DumpedClass]),
     (who, grown): (Option<&WhoCensus>, Option<HolderGrowths>),
 ) -> anyhow::Result<()> {
-    let class = args.look.who.as_ref().and_then(Option::as_deref);
-    if let (Some(grown), Some(since)) = (grown, &args.look.since) {
+    let class = request.look.who_class();
+    if let (Some(grown), Some(since)) = (grown, &request.look.since) {
         output::print_text(&holder_growth_text(&Ok(grown), &since.display().to_string()))?;
-        if class.is_none() && !args.details {
+        if class.is_none() && !request.details {
             return Ok(());
         }
     }
     match who {
-        Some(who) => output::print_text(&dump_who_text(who, &args.target, class))?,
+        Some(who) => output::print_text(&dump_who_text(who, &request.target, class))?,
         None => {
-            let lines = args.look.classes.unwrap_or(CLASSES);
-            output::print_text(&dump_text(head, classes, (&args.target, lines)))?;
+            let lines = request.look.classes.unwrap_or(CLASSES);
+            output::print_text(&dump_text(head, classes, (&request.target, lines)))?;
         }
     }
     Ok(())
