@@ -2,8 +2,8 @@
 
 # Makes of `carat report --json` what is kept under docs/: every trial's metrics, its memory at about 16 times, the
 # figures of its load and its last ledger; without histograms, logs and single processes. A sample that has a moment of its
-# own, such as "ready" or "end", is always kept. `carat report` reads the file again, and `carat salvage` makes a results file
-# of it that a run continues:
+# own, such as "ready" or "end", is always kept. `carat report` reads the file again, and crates/carat/examples/restore.rs makes
+# a results file of it that a run continues:
 #   carat report results/extend.carat --json --share | ruby docs/evidence/experiments/shorten.rb > docs/evidence/experiments/4-extend-full.json
 require 'json'
 

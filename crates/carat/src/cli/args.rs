@@ -61,7 +61,7 @@ enum Command {
     Fleet(fleet::FleetCommand),
     /// Merge results files of one plan, such as the parts of a fleet
     Merge(merge::MergeArgs),
-    /// Copy the undamaged trials of a damaged or older results file, or of exported JSON, into a new file
+    /// Copy the undamaged trials of a damaged or older results file into a new file
     Salvage(salvage::SalvageArgs),
     /// Drive a load against a running server
     Load(load::LoadArgs),

@@ -139,7 +139,7 @@ fn with_conclusions(mut results: Results) -> Results {
 }
 
 /// Whether a file can be exported results or a recording, and no results file.
-pub fn is_json(path: &Path) -> bool {
+fn is_json(path: &Path) -> bool {
     let mut start = [0];
     // One byte is enough, so that a large file is not read to find out what it is.
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));

@@ -7,7 +7,6 @@ mod experiment_text;
 mod explain;
 mod host;
 mod import;
-mod restore;
 mod suggest;
 
 pub use app_folder::{AppFolder, AppFolderError, app_experiment};
@@ -16,7 +15,6 @@ pub use dump_file::{dump_text_bytes, is_dump, open_dump};
 pub use explain::{ExplainError, OutsideRequest, earlier_size, file_ledger, process_ledger};
 pub use host::host_trees;
 pub use import::{
-    CaratFile, CaratFileError, ReportInput, concluded, is_json, load, load_input, load_results,
+    CaratFile, CaratFileError, ReportInput, concluded, load, load_input, load_results,
 };
-pub use restore::{ExperimentSource, RestoreError, restore};
 pub use suggest::{KnownServer, SuggestError, suggested_experiment};

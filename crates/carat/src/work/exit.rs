@@ -1,7 +1,6 @@
 //! Exit codes, one meaning each.
 
 use crate::fleet::FleetError;
-use crate::input::RestoreError;
 use crate::run::experiment::ExperimentError;
 use carat_analysis::QuestionError;
 use carat_model::{Results, Role, Verdict};
@@ -44,11 +43,9 @@ impl Exit {
     pub(crate) fn of_error(error: &anyhow::Error) -> Self {
         // An unusable results file is a failure in every command; only a conflict with the options is wrong usage.
         let experiment = error.downcast_ref::<ExperimentError>();
-        let other_plan = matches!(error.downcast_ref(), Some(RestoreError::OtherPlan { .. }));
         let wrong_usage = experiment.is_some_and(ExperimentError::is_wrong_usage)
             || error.is::<QuestionError>()
-            || error.downcast_ref().is_some_and(FleetError::is_wrong_usage)
-            || other_plan;
+            || error.downcast_ref().is_some_and(FleetError::is_wrong_usage);
         if wrong_usage { Self::Usage } else { Self::Failed }
     }
 

@@ -1,4 +1,4 @@
-//! Exported results become a results file again, and a run continues it: through the real program, on the fake bench.
+//! Exported results become a results file again, and a run continues it: through the real programs, on the fake bench.
 
 use crate::support::{Folder, Ran, fake_experiment, finish};
 use serde_json::Value;
@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 const TABLES: &str = r#"[measure]
 primary = "memory.rss.final"
@@ -30,6 +31,26 @@ const FIRST_SITTING: u64 = 3;
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// The example that makes a results file of an export.
+fn restore_program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // A test target alone does not build the examples; where they are built already this takes a second.
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["build", "--offline", "--quiet", "-p", "carat", "--example", "restore"]);
+        let ran = command.current_dir(repository("")).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        Path::new(env!("CARGO_BIN_EXE_carat")).with_file_name("examples").join("restore")
+    })
+}
+
+fn restore(folder: &Folder, options: &[&str]) -> Ran {
+    let mut command = Command::new(restore_program());
+    command.arg("first.json").args(options).args(["--output", "again.carat"]);
+    command.current_dir(folder.path(".")).stdin(Stdio::null());
+    finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
 fn export(folder: &Folder, file: &str) -> Value {
@@ -80,8 +101,7 @@ fn kept_results_are_restored_and_only_the_missing_blocks_run() {
     require!(Ruby);
     let folder = Folder::new("restored");
     let expected = two_sittings(&folder);
-    let restore = ["salvage", "first.json", "--experiment", "plan.toml", "-o", "again.carat"];
-    folder.run(&restore).assert_code(0).assert_says("copied 8 undamaged trials");
+    restore(&folder, &["--experiment", "plan.toml"]).assert_code(0).assert_says("copied 8 trials");
     let first = export(&folder, "again.carat");
     assert_eq!(blocks(&first), [0, 0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(first["results"]["plan_text"], experiment());
@@ -106,8 +126,7 @@ fn shortened_results_that_are_restored_and_shortened_again_stay_the_same() {
     require!(Ruby);
     let folder = Folder::new("shortened");
     two_sittings(&folder);
-    let restore = ["salvage", "first.json", "--experiment", "plan.toml", "-o", "again.carat"];
-    folder.run(&restore).assert_code(0);
+    restore(&folder, &["--experiment", "plan.toml"]).assert_code(0);
     assert_eq!(
         shortened(&folder, "again.carat"),
         fs::read_to_string(folder.path("first.json")).unwrap()
@@ -126,21 +145,20 @@ fn an_export_of_another_plan_is_refused_and_the_experiment_file_is_asked_for_whe
     require!(Ruby);
     let folder = Folder::new("other-plan");
     two_sittings(&folder);
-    let salvage = |extra: &[&str]| {
-        folder.run(&[&["salvage", "first.json", "-o", "again.carat"], extra].concat())
-    };
-    salvage(&[]).assert_code(1).assert_says("name the experiment file with --experiment");
+    let restore = |options: &[&str]| restore(&folder, options);
+    restore(&[]).assert_code(1).assert_says("name the experiment file with --experiment");
     folder.write("plan.toml", &experiment().replace("max = 6", "max = 8"));
-    salvage(&["--experiment", "plan.toml"]).assert_code(2).assert_says("of another plan than");
+    restore(&["--experiment", "plan.toml"]).assert_code(2).assert_says("of another plan than");
     folder.write("plan.toml", &experiment());
-    salvage(&["--experiment", "plan.toml", "--set", "arena_max=2"])
+    restore(&["--experiment", "plan.toml", "--set", "arena_max=2"])
         .assert_code(2)
         .assert_says("of another plan than");
     assert!(!folder.path("again.carat").exists());
-    salvage(&["--experiment", "plan.toml"]).assert_code(0);
-    salvage(&["--experiment", "plan.toml"]).assert_code(1).assert_says("exists already");
-    let of_file = ["salvage", "again.carat", "--experiment", "plan.toml", "-o", "x.carat"];
-    folder.run(&of_file).assert_code(1).assert_says("--experiment is for exported JSON");
+    restore(&["--experiment", "plan.toml"]).assert_code(0);
+    restore(&["--experiment", "plan.toml"]).assert_code(1).assert_says("exists already");
+    // A user's own export is read by `carat report`; salvaging is for results files.
+    let salvaged = folder.run(&["salvage", "first.json", "-o", "x.carat"]);
+    salvaged.assert_code(1).assert_says("is not a results file");
 }
 
 fn program(folder: &Folder, name: &str, text: &str) {
@@ -150,11 +168,12 @@ fn program(folder: &Folder, name: &str, text: &str) {
 
 /// A checkout with the real `bin/reproduce`, one experiment, and a carat that starts no server.
 fn checkout(folder: &Folder) {
-    for path in
-        ["bin", "docs/evidence/experiments", "workloads/replicator", "target/release", "path"]
-    {
+    let examples = "target/release/examples";
+    for path in ["bin", "docs/evidence/experiments", "workloads/replicator", examples, "path"] {
         fs::create_dir_all(folder.path(path)).unwrap();
     }
+    std::os::unix::fs::symlink(restore_program(), folder.path("target/release/examples/restore"))
+        .unwrap();
     for name in [
         "bin/reproduce",
         "bin/durations",

@@ -1,27 +1,72 @@
-//! Writes exported results into a new results file that a run can continue.
+//! Writes kept results, as `carat report --json --share` exports them, into a new results file that a run can continue:
 //!
-//! Trials keep what the export has. What it lacks, such as the histograms and logs of a shortened one, stays unknown.
+//! ```text
+//! cargo run --release -p carat --example restore -- EXPORT.json --experiment FILE [--set NAME=VALUE]… --output NEW
+//! ```
+//!
+//! `bin/reproduce --keep` continues the results of docs/evidence/experiments with it. Trials keep what the export has. What it
+//! lacks, such as the histograms and logs of a shortened one, stays unknown. The exit code is 2 where the export is of another
+//! plan than the experiment file.
 
-use crate::config::{Experiment, ExperimentFileError};
-use crate::input::import::{CaratFileError, load_results};
-use crate::run::experiment::experiment_info;
-use crate::store::{Salvaged, StoreError, salvage_trials};
+use carat::config::{Experiment, ExperimentFileError};
+use carat::input::{CaratFileError, load_results};
+use carat::run::experiment::experiment_info;
+use carat::store::{Salvaged, StoreError, salvage_trials};
 use carat_model::{ExperimentInfo, Variant};
 use carat_report::has_hidden_parts;
+use clap::Parser;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use thiserror::Error;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Exported JSON; it is only read
+    export: PathBuf,
+    /// Experiment file whose plan the export must have; needed where the export hides parts of the plan
+    #[arg(long, value_name = "FILE")]
+    experiment: Option<PathBuf>,
+    /// The setting that `carat compare --set` added to the plan, as NAME=VALUE
+    #[arg(long, value_name = "SETTING", value_parser = setting, requires = "experiment")]
+    set: Vec<(String, String)>,
+    /// New results file
+    #[arg(short, long)]
+    output: PathBuf,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.to_owned()))
+}
+
+fn main() -> ExitCode {
+    let Arguments { export, experiment, set, output } = Arguments::parse();
+    let source = experiment.map(|path| ExperimentSource { path, settings: set });
+    let (text, code) = match restore(&export, source.as_ref(), &output) {
+        Ok(Salvaged { copied, lost, .. }) => {
+            let lost = lost.iter().map(|one| format!("\n  lost: {one}")).collect::<String>();
+            (format!("copied {copied} trials to {}{lost}", output.display()), ExitCode::SUCCESS)
+        }
+        // A code of its own, because the experiment then starts anew, and after any other error it must not.
+        Err(error @ RestoreError::OtherPlan { .. }) => (format!("error: {error}"), 2.into()),
+        Err(error) => (format!("error: {error}"), ExitCode::FAILURE),
+    };
+    let _ = writeln!(io::stderr(), "{text}");
+    code
+}
 
 /// An experiment file, and the settings that a run adds to every variant.
 #[derive(Debug, Clone)]
-pub struct ExperimentSource {
-    pub path: PathBuf,
+struct ExperimentSource {
+    path: PathBuf,
     /// Names and values.
-    pub settings: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
 }
 
 /// Why exported results cannot be continued. No file is written then.
 #[derive(Debug, Error)]
-pub enum RestoreError {
+enum RestoreError {
     #[error(transparent)]
     Export(#[from] CaratFileError),
     #[error(transparent)]
@@ -58,7 +103,7 @@ pub enum RestoreError {
 ///
 /// # Errors
 /// Where the export cannot be read, its hash and its plan do not match, or `new` exists or cannot be written.
-pub fn restore(
+fn restore(
     export: &Path,
     source: Option<&ExperimentSource>,
     new: &Path,
@@ -127,9 +172,9 @@ fn contradiction(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::trial_id;
-    use crate::input::concluded;
-    use crate::store::Store;
+    use carat::config::trial_id;
+    use carat::input::concluded;
+    use carat::store::Store;
     use carat_model::{Bytes, LoadReport, Moment, Outcome, Sample, Trial};
     use carat_report::{Audience, json};
     use proptest::prelude::*;
