@@ -47,7 +47,7 @@ const NOT_INHERITED: [&str; 7] = [
 ];
 
 fn main() -> ExitCode {
-    match prepare() {
+    match embed() {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             println!("cargo:warning={problem}");
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn prepare() -> Result<(), String> {
+fn embed() -> Result<(), String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = PathBuf::from(variable("OUT_DIR")?);
     println!("cargo:rerun-if-env-changed={BUILT_BEFORE}");

@@ -8,7 +8,7 @@ use carat_model::{
     ClassAmount, ClassComparison, ClassDifference, ClassMedians, Outcome, ReadTrials, Trial,
     TrialCensus,
 };
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use std::collections::BTreeSet;
 
 /// Classes of one comparison.

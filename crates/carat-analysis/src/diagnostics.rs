@@ -7,7 +7,7 @@ use crate::warning::Warning;
 use carat_model::memory::tracked_memory;
 use carat_model::metric::{self, METRICS};
 use carat_model::{Conclusion, Outcome, Role, Trial, Unit};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use carat_stats::{diagnose, summary};
 
 /// Below this exploratory p value a difference of failure rates causes a warning.

@@ -3,7 +3,7 @@
 use crate::pairs::{Blocks, Pairs};
 use crate::question::Question;
 use carat_model::Trial;
-use carat_stats::budget::{self, blocks_for, detectable};
+use carat_stats::blocks::{self, blocks_for, detectable};
 use carat_stats::normal::upper_quantile;
 
 /// Budgets in every forecast.
@@ -81,11 +81,11 @@ fn metric_forecast(
     let known: Vec<Pairs> = pairs(question, blocks, metric);
     let spreads = known.iter().filter_map(|pairs| {
         let known = pairs.known();
-        Some((budget::spread(&known)?, known.len()))
+        Some((blocks::spread(&known)?, known.len()))
     });
     // The noisiest comparison decides when the experiment ends.
     let (spread, pairs) = spreads.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    let spread_range = budget::spread_range(spread, pairs);
+    let spread_range = blocks::spread_range(spread, pairs);
     // Several claims raise the blocks as a larger standard deviation would.
     let raised = inflation.sqrt();
     // Too few blocks for any decision have no entry.

@@ -10,7 +10,7 @@ use crate::warning::Warning;
 use carat_model::metric::METRICS;
 use carat_model::{BlockForecast, Conclusion, ControlComparison, Estimate, Role, Trial, Verdict};
 use carat_stats::family::{Claim, Decision, Design, GuardResult, Judged, guard};
-use carat_stats::{Look, Walsh, budget};
+use carat_stats::{Look, Walsh, blocks};
 use carat_tune::{Confirmation, ConfirmationEnd};
 
 /// A question with its tables of looks and cuts, for judging after every block.
@@ -259,7 +259,7 @@ impl Judge {
     fn conclude(&self, claim: JudgedClaim, pairs: &Pairs) -> Conclusion {
         let known = pairs.known();
         let verdict = verdict_words(claim.metric).verdict(claim.judged.decision);
-        let spread = budget::spread(&known);
+        let spread = blocks::spread(&known);
         Conclusion {
             variant: claim.variant.to_owned(),
             metric: claim.metric.to_owned(),
@@ -269,7 +269,7 @@ impl Judge {
             blocks: claim.judged.look.map_or(known.len() as u32, |look| look.blocks),
             guard_passed: None,
             // For the whole budget: what this experiment could still find.
-            detectable: spread.and_then(|s| budget::detectable(s, self.question.max_blocks)),
+            detectable: spread.and_then(|s| blocks::detectable(s, self.question.max_blocks)),
             forecast: None,
             required_confidence: claim.judged.look.map(|look| look.required),
         }

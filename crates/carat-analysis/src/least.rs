@@ -7,7 +7,7 @@ use crate::pairs::{Blocks, Pairs, value};
 use crate::question::Question;
 use carat_model::metric::MEMORY_OVER_LEAST;
 use carat_model::{LeastDistance, Trial};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 
 /// Every variant of which a trial that counts has the metric, in the order of the question.
 pub fn least_distances(question: &Question, trials: &[Trial]) -> Vec<LeastDistance> {

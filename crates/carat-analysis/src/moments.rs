@@ -9,7 +9,7 @@ use crate::question::Question;
 use carat_model::{
     Bytes, Estimate, MemoryFigure, Metric, Moment, MomentComparison, Outcome, Sample, Trial, metric,
 };
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use std::collections::BTreeSet;
 
 const FIGURES: [MemoryFigure; 3] = [MemoryFigure::Pss, MemoryFigure::Rss, MemoryFigure::Shared];

@@ -72,7 +72,7 @@ impl<'a> Blocks<'a> {
         let complete = self.blocks.values().filter(|block| block.len() == trials);
         let sums: Vec<f64> =
             complete.map(|block| block.values().map(|trial| trial.seconds).sum()).collect();
-        carat_stats::budget::median(&sums)
+        carat_stats::summary::median(&sums)
     }
 
     /// The pairs of a variant with the baseline or a control in the metric `name`, one entry per block.

@@ -5,7 +5,7 @@
 
 use carat_model::metric::Metric;
 use carat_model::{Better, Unit};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 
 /// Pairs that fix the typical value: five blocks decide nothing (`docs/explanation/method.md`).
 const FIRST_PAIRS: usize = 5;

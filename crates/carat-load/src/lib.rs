@@ -8,7 +8,6 @@
 //! the load of a spec ([`drive`], [`Generator`]), the entry of the generator's process ([`worker_main`]), one type for each
 //! protocol, and the parsers of what a server sends, which are fuzzed.
 
-mod budget;
 pub mod cable;
 pub mod clock;
 mod connections;
@@ -28,6 +27,7 @@ pub mod null;
 mod ports;
 mod progress;
 mod reactor;
+mod remaining;
 mod run;
 mod schedule;
 pub mod self_test;

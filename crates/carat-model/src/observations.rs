@@ -4,8 +4,8 @@ use crate::ledger::Ledger;
 use crate::load::{LoadReport, StepReport};
 use crate::memory::Sample;
 use crate::units::Bytes;
-use carat_stats::budget::median;
 use carat_stats::summary::late_median;
+use carat_stats::summary::median;
 use std::time::Duration;
 
 /// The kernel's peak as a multiple of the sampled one from which on the difference is noted.

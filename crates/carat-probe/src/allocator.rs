@@ -15,7 +15,7 @@ pub(crate) fn find_allocator(page: &Page) {
     page.header.malloc_file.set(file);
     page.header.allocator.store(allocator as u64 + 1, Ordering::Relaxed);
     let (figures, arenas) = match allocator {
-        AllocatorKind::Glibc if malloc_info::prepare() => (FeatureState::On, FeatureState::On),
+        AllocatorKind::Glibc if malloc_info::open_stream() => (FeatureState::On, FeatureState::On),
         AllocatorKind::Glibc => (FeatureState::NoFunction, FeatureState::NoFunction),
         AllocatorKind::Musl | AllocatorKind::Other => {
             (FeatureState::OtherAllocator, FeatureState::OtherAllocator)

@@ -17,8 +17,8 @@ static COUNTS: AtomicBool = AtomicBool::new(false);
 /// The next reading lists the heap pages.
 static HEAP_PAGES: AtomicBool = AtomicBool::new(true);
 
-/// Prepares `job`; `false` if this Ruby has no postponed jobs. Must be called with Ruby's lock held.
-pub(crate) fn prepare(ruby: &RubyApi, job: PostponedJob) -> bool {
+/// Registers `job`; `false` if this Ruby has no postponed jobs. Must be called with Ruby's lock held.
+pub(crate) fn register_job(ruby: &RubyApi, job: PostponedJob) -> bool {
     ruby.prepare_job(job).is_some_and(|handle| {
         JOB.get_or_init(|| (handle, job));
         true

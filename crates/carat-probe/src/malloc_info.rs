@@ -194,7 +194,7 @@ struct CookieFunctions {
 }
 
 /// Creates the stream; `false` if this C library lacks a function for it.
-pub(crate) fn prepare() -> bool {
+pub(crate) fn open_stream() -> bool {
     type OpenCookie =
         unsafe extern "C" fn(*mut c_void, *const c_char, CookieFunctions) -> *mut c_void;
     type Flush = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_figures_of_this_process_are_plausible() {
-        assert!(prepare());
+        assert!(open_stream());
         let held: Vec<u8> = vec![1; 1 << 20];
         let info = read().unwrap();
         assert!(info.arenas >= 1 && info.sum.system + info.mapped >= held.len() as u64);

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 /// Prepares jobs and takes a first reading; must be called with Ruby's lock held.
 pub(crate) fn start(ruby: &RubyApi, page: &Page) {
-    let has_jobs = jobs::prepare(ruby, on_job);
+    let has_jobs = jobs::register_job(ruby, on_job);
     page.header.set_feature(Feature::PostponedJobs, on_if(has_jobs));
     if constants::get().other_collector {
         for feature in [Feature::HeapPages, Feature::Pools] {

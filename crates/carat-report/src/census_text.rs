@@ -3,7 +3,7 @@
 use crate::census_cells::{NAME, padded, pages, share_of, strip};
 use crate::malloc_text::{much_of, write_malloc, write_owners, write_reach};
 use crate::numbers::{duration, grouped, grouped_count, or_question_mark};
-use crate::redact_census::prepare_outside;
+use crate::redact_census::redact_outside;
 use crate::redact_rules::Audience;
 use crate::text::{one_line, shorten};
 use carat_model::Bytes;
@@ -32,7 +32,7 @@ impl Default for CensusTextOptions {
 
 /// Every reading of a tree, and one line for each process that could not be read.
 pub fn census_text(reading: &OutsideReading, options: CensusTextOptions) -> String {
-    let reading = &prepare_outside(reading, Audience::Own);
+    let reading = &redact_outside(reading, Audience::Own);
     let mut out = String::new();
     let mut largest: Vec<&Census> = reading.processes.iter().collect();
     if largest.len() > IN_FULL {

@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::part_differences::{VariantParts, part_differences};
-use crate::redact::{Audience, prepare};
+use crate::redact::{Audience, redact_results};
 use crate::text::one_line;
 use carat_model::results::assign_file_facts;
 use carat_model::{Conclusion, MachineFacts, Results, Trial, Unit, metric};
@@ -94,7 +94,7 @@ fn schema_of(text: &str) -> Result<String, serde_json::Error> {
 /// # Errors
 /// If a value cannot be written as JSON.
 pub fn json(results: &Results, audience: Audience) -> Result<String, serde_json::Error> {
-    let results = &prepare(results, audience);
+    let results = &redact_results(results, audience);
     // Only where controls exist, so that older readers keep reading what they can.
     let controls = results.info.variants.iter().any(|variant| !variant.controls.is_empty());
     let schema = if controls { SCHEMA_WITH_CONTROLS } else { SCHEMA };
@@ -120,7 +120,7 @@ const CSV_COLUMNS: [&str; 9] = [
 
 /// A row per trial (RFC 4180): its position, its outcome, whether it is in the unscored warm-up block, and every metric in its base unit.
 pub fn csv(results: &Results, audience: Audience) -> String {
-    let results = &prepare(results, audience);
+    let results = &redact_results(results, audience);
     let metrics: BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let mut writer =
@@ -166,7 +166,7 @@ fn cell(text: &str) -> String {
 
 /// Medians, differences and outcomes as OpenMetrics text, in base units.
 pub fn openmetrics(results: &Results, audience: Audience) -> String {
-    let results = &prepare(results, audience);
+    let results = &redact_results(results, audience);
     let mut out = String::new();
     for name in facts::metrics(results) {
         push_metric(&mut out, results, &name);

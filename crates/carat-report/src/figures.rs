@@ -10,7 +10,7 @@ use crate::mark::word;
 use crate::numbers;
 use crate::page::erosion::VariantSharing;
 use crate::part_differences::part_differences;
-use crate::redact::{Audience, prepare};
+use crate::redact::{Audience, redact_results};
 use crate::step_figures::step_figures;
 use crate::text::day;
 use carat_analysis::growth::found;
@@ -36,7 +36,7 @@ type Named = Map<String, Value>;
 /// # Errors
 /// If a value cannot be written as JSON.
 pub fn figures(results: &Results, audience: Audience) -> Result<String, serde_json::Error> {
-    let results = &prepare(results, audience);
+    let results = &redact_results(results, audience);
     let variants: Named = results
         .info
         .variants

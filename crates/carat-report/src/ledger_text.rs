@@ -2,7 +2,7 @@
 
 use crate::ledger_files::LedgerFiles;
 use crate::numbers::{UNITS, count, or_question_mark, percent, percent_of};
-use crate::redact::{Audience, prepare_ledger};
+use crate::redact::{Audience, redact_ledger};
 use crate::text::{one_line, shorten};
 use carat_analysis::Finding;
 use carat_model::ledger::{
@@ -26,7 +26,7 @@ const TITLE: usize = 60;
 
 /// The whole ledger and the findings about it.
 pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
-    let (_, ledger) = prepare_ledger("", ledger, Audience::Own);
+    let (_, ledger) = redact_ledger("", ledger, Audience::Own);
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_ledger(&mut out, &ledger).and_then(|()| write_findings(&mut out, findings));
@@ -35,7 +35,7 @@ pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
 
 /// The parts alone, for the first screen.
 pub fn parts_text(ledger: &Ledger) -> String {
-    let (_, ledger) = prepare_ledger("", ledger, Audience::Own);
+    let (_, ledger) = redact_ledger("", ledger, Audience::Own);
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_parts(&mut out, &ledger);

@@ -1,9 +1,9 @@
 //! Results as text: HTML pages, a terminal's text, Markdown, CSV, JSON, OpenMetrics, budgets.
 //!
-//! Every format begins with [`prepare`](redact::prepare) or one of the functions beside it, which remove control characters
+//! Every format begins with [`redact_results`](redact::redact_results) or one of the functions beside it, which remove control characters
 //! and secrets from every text, and then escapes for its own syntax. The crate is pure: it reads no process and no file. It
 //! imports `carat-model`, `carat-analysis`, `carat-stats` and the catalogue of settings. Public is one function for each
-//! format, [`numbers`] and [`text`] for those who print beside it, and `prepare_…` for those who export.
+//! format, [`numbers`] and [`text`] for those who print beside it, and `redact_…` for those who export.
 
 mod budget;
 mod census_cells;
@@ -84,8 +84,8 @@ pub use markdown::{MARKER, markdown};
 pub use numbers::{count, duration, percent};
 pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html, tune_html};
 pub use recording_text::growth_text;
-pub use redact::prepare_ledger;
-pub use redact_census::prepare_outside;
+pub use redact::redact_ledger;
+pub use redact_census::redact_outside;
 pub use redact_rules::{Audience, has_hidden_parts};
 pub use redact_tune::SearchReport;
 pub use speedscope::speedscope;

@@ -5,7 +5,7 @@ use crate::details::{DetailSection, sections};
 use crate::facts;
 use crate::machine::machine_facts;
 use crate::numbers;
-use crate::redact::{Audience, prepare};
+use crate::redact::{Audience, redact_results};
 use crate::standing::in_order;
 use crate::table::{ColumnPlace, FactTable};
 use crate::text::{capital, one_line, shorten};
@@ -26,7 +26,7 @@ const TEXT: usize = 2000;
 
 /// The results as GitHub-flavoured Markdown.
 pub fn markdown(results: &Results, audience: Audience) -> String {
-    let results = &in_order(prepare(results, audience));
+    let results = &in_order(redact_results(results, audience));
     let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.info.name));
     let verdict = VerdictTable::new(results);
     match facts::cause_of_no_result(results) {

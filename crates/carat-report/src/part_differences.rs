@@ -5,7 +5,7 @@ use crate::moments::{metric_moment, phrase};
 use crate::numbers::{self, bytes_change, short_bytes, signed_bytes};
 use carat_model::ledger::{Ledger, PartKind};
 use carat_model::{MetricMoment, Results, Unit, metric};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

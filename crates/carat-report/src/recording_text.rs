@@ -1,7 +1,7 @@
 //! A recording as text for a terminal.
 
 use crate::numbers::{count, grouped_count, percent, seconds};
-use crate::redact::{Audience, prepare_recording};
+use crate::redact::{Audience, redact_recording};
 use crate::text::{one_line, shorten};
 use carat_analysis::growth::{cause, found, outlook_sentence, tolerances, undecided_parts};
 use carat_model::recording::Recording;
@@ -15,7 +15,7 @@ const CLASSES: usize = 5;
 
 /// What grew, by how much and why, and the cost of recording.
 pub fn growth_text(recording: &Recording) -> String {
-    let recording = &prepare_recording(recording, Audience::Own);
+    let recording = &redact_recording(recording, Audience::Own);
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_growth(&mut out, recording)

@@ -38,7 +38,7 @@ const FAILURE_KINDS: [&str; 17] = [
     "unauthorized",
 ];
 
-pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
+pub(crate) fn redact_results(results: &Results, audience: Audience) -> Results {
     let mut known = private_values(&results.info.plan_text);
     let facts = results.trials.iter().flat_map(|trial| &trial.machine);
     // Values of one or two characters occur inside ordinary words.
@@ -54,7 +54,7 @@ pub(crate) fn prepare(results: &Results, audience: Audience) -> Results {
     shown
 }
 
-pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Recording {
+pub(crate) fn redact_recording(recording: &Recording, audience: Audience) -> Recording {
     let mut redaction = Redaction::new(recording, BTreeSet::new(), audience);
     let mut shown = recording.clone();
     redaction.rules.edit_line(&mut shown.info.schema);
@@ -84,7 +84,7 @@ pub(crate) fn prepare_recording(recording: &Recording, audience: Audience) -> Re
 }
 
 /// A ledger and the description of its server for that audience.
-pub fn prepare_ledger(server: &str, ledger: &Ledger, audience: Audience) -> (String, Ledger) {
+pub fn redact_ledger(server: &str, ledger: &Ledger, audience: Audience) -> (String, Ledger) {
     let redaction = Redaction::new(&(server, ledger), BTreeSet::new(), audience);
     let mut shown = ledger.clone();
     redaction.edit_ledger(&mut shown);

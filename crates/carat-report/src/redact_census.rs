@@ -10,7 +10,7 @@ use carat_outside::census::Census;
 use carat_outside::owners::HolderKind;
 use std::collections::BTreeSet;
 
-pub fn prepare_outside(reading: &OutsideReading, audience: Audience) -> OutsideReading {
+pub fn redact_outside(reading: &OutsideReading, audience: Audience) -> OutsideReading {
     let mut shown = reading.clone();
     let rules = RedactionRules::new(reading, BTreeSet::new(), audience);
     // One name for a class in all processes, so that they can be compared.
@@ -140,16 +140,16 @@ mod tests {
         let who = WhoCensus { classes: vec![class], holders: ways.into(), ..WhoCensus::default() };
         let census = Census { who: Some(who), ..Census::default() };
         let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
-        assert_eq!(prepare_outside(&reading, Audience::Own), reading);
-        let shared = format!("{:?}", prepare_outside(&reading, Audience::Shared)).to_lowercase();
+        assert_eq!(redact_outside(&reading, Audience::Own), reading);
+        let shared = format!("{:?}", redact_outside(&reading, Audience::Shared)).to_lowercase();
         assert!(!shared.contains("acme"), "{shared}");
     }
 
     #[test]
     fn a_shared_report_names_only_rubys_own_classes() {
-        let own = prepare_outside(&reading(), Audience::Own);
+        let own = redact_outside(&reading(), Audience::Own);
         assert_eq!(own, reading());
-        let shared = prepare_outside(&reading(), Audience::Shared);
+        let shared = redact_outside(&reading(), Audience::Shared);
         assert!(!format!("{shared:?}").contains("Acme"), "{shared:?}");
         for census in shared.processes {
             let names: Vec<String> =

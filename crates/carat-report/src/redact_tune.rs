@@ -19,7 +19,7 @@ pub struct SearchReport {
     pub outcome: TuneOutcome,
 }
 
-pub(crate) fn prepare_tune(report: &SearchReport, audience: Audience) -> SearchReport {
+pub(crate) fn redact_tune_report(report: &SearchReport, audience: Audience) -> SearchReport {
     let rules = RedactionRules::new(report, BTreeSet::new(), audience);
     let mut shown = report.clone();
     rules.edit(&mut shown.name);

@@ -6,7 +6,7 @@ use crate::text::one_line;
 use carat_model::load::{RouteReport, Times};
 use carat_model::metric::BEYOND;
 use carat_model::{LoadReport, Results, Unit};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use std::collections::BTreeMap;
 
 /// One route or step under one variant. A figure that no trial has is `None`.

@@ -9,7 +9,7 @@ use carat_model::metric::{
     BROADCAST_OWN_P95,
 };
 use carat_model::{Results, Sample, Trial, Unit};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use std::collections::BTreeMap;
 
 /// The figures at one number of connections. A figure that no trial has is `None`.

@@ -8,7 +8,7 @@ use crate::machine_text::machines_sentence;
 use crate::mark::Mark;
 use crate::memory_series::{is_resident, memory, memory_series};
 use crate::numbers;
-use crate::redact::{Audience, prepare};
+use crate::redact::{Audience, redact_results};
 use crate::standing::in_order;
 use crate::table::{Cell, Column, ColumnPlace, FactTable};
 use crate::text::{columns, one_line, shorten};
@@ -46,7 +46,7 @@ impl Default for Style {
 
 /// Every fact that the results have for a terminal, ending with a line feed.
 pub fn terminal(results: &Results, style: Style) -> String {
-    let results = &in_order(prepare(results, style.audience));
+    let results = &in_order(redact_results(results, style.audience));
     let style = Style { width: style.width.max(MIN_WIDTH), ..style };
     let mut out = String::new();
     if let Some(cause) = facts::cause_of_no_result(results) {

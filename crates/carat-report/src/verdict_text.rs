@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::machine_text::machines_sentence;
-use crate::redact::prepare;
+use crate::redact::redact_results;
 use crate::standing::in_order;
 use crate::terminal::{MIN_WIDTH, NAME, Style, name, push_wrapped};
 use crate::text::{columns, one_line};
@@ -31,7 +31,7 @@ pub struct NextCommands {
 
 /// The verdict in about ten lines, ending with a line feed.
 pub fn verdict_text(results: &Results, style: Style, next: &NextCommands) -> String {
-    let results = &in_order(prepare(results, style.audience));
+    let results = &in_order(redact_results(results, style.audience));
     let style = Style { width: style.width.max(MIN_WIDTH), ..style };
     let verdict = VerdictTable::new(results);
     let mut out = String::new();

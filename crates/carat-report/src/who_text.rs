@@ -4,7 +4,7 @@ use crate::census_text::live_bytes;
 use crate::environment_format::shell_line;
 use crate::malloc_text::much_of;
 use crate::numbers::{grouped, grouped_count};
-use crate::redact_census::prepare_outside;
+use crate::redact_census::redact_outside;
 use crate::redact_rules::Audience;
 use crate::text::one_line;
 use carat_model::Bytes;
@@ -15,7 +15,7 @@ use std::fmt::{self, Write};
 
 /// Who keeps what in the largest Ruby of a tree. `class` is the class that was asked for.
 pub fn who_text(reading: &OutsideReading, class: Option<&str>) -> String {
-    let reading = prepare_outside(reading, Audience::Own);
+    let reading = redact_outside(reading, Audience::Own);
     let mut out = String::new();
     // Of a cluster one worker is like the other.
     let largest = reading.processes.iter().max_by_key(|census| live_bytes(census));

@@ -10,7 +10,7 @@ use crate::standing::{breaks_guard, control_does_it, standing};
 use carat_model::{
     Better, Conclusion, Curve, Estimate, MachineComparison, Results, Role, Unit, Verdict, metric,
 };
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 
 /// The verdict on one variant in words.
 #[derive(Debug, Clone, PartialEq)]

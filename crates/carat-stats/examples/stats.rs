@@ -3,7 +3,7 @@
 //! Usage: `stats [REPLICATIONS [TABLE…]]`, 5,000 replications and all tables by default. The same
 //! arguments give the same numbers on every machine.
 
-use carat_stats::budget::blocks_for;
+use carat_stats::blocks::blocks_for;
 use carat_stats::family::{Decision, Design, GuardResult, guard};
 use carat_stats::growth::{GrowthClass, classify};
 use carat_stats::simulate::{
@@ -200,7 +200,7 @@ fn budgets(out: &mut dyn Write, replications: u32) -> io::Result<()> {
     writeln!(out, "|--:|--:|--:|--:|--:|")?;
     for budget in [6, 8, 10, 12, 15, 20, 30, 60, 100] {
         let design = Design::new(0.05, 1, budget);
-        let margin = carat_stats::budget::detectable(0.0041, budget).unwrap_or(0.0);
+        let margin = carat_stats::blocks::detectable(0.0041, budget).unwrap_or(0.0);
         let world = |effect| SimulatedExperiment {
             blocks: budget,
             ..SimulatedExperiment::new(Noise::Normal, &[effect])

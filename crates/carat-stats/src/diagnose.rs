@@ -1,7 +1,7 @@
 //! Exploratory diagnostics of values. They cause warnings and decide nothing.
 
-use crate::budget::median;
 use crate::normal;
+use crate::summary::median;
 
 /// Values that fall into two groups.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,7 +5,7 @@
 //! an eighth of its length on, against *work* (requests) rather than time. The amount may be anything:
 //! bytes of the process, live slots, malloc live, malloc free.
 
-use crate::budget::median;
+use crate::summary::median;
 use crate::trend::{Binned, Trend, bin_of};
 
 /// Numbers of bins to try, finest first; the first that leaves no gap is used.

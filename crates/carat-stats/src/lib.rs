@@ -3,7 +3,7 @@
 //! No I/O and no clock; random numbers come from a seeded generator. `docs/explanation/method.md` explains the methods to a reader
 //! who knows a t test. Each module names the source of its formulas.
 
-pub mod budget;
+pub mod blocks;
 pub mod curve;
 pub mod diagnose;
 pub mod family;

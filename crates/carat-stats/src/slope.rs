@@ -4,7 +4,7 @@
 //! its interval the range of slopes that Kendall's rank correlation does not reject (P. K. Sen, Journal of the American
 //! Statistical Association 63, 1968).
 
-use crate::budget::median;
+use crate::summary::median;
 
 /// Points of a series that are used; longer ones are thinned, because all pairs are compared.
 const POINTS: usize = 400;

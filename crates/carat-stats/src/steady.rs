@@ -9,9 +9,9 @@
 //! `bin/bench stats` shows by simulation. Until a test of all looks at once is known that is exact for correlated noise, the
 //! quantile is calibrated, not derived.
 
-use crate::budget::median;
 use crate::least_squares::Fit;
 use crate::normal::t_upper_quantile;
+use crate::summary::median;
 
 /// Readings before which nothing is said.
 pub const LEAST_READINGS: usize = 10;

@@ -1,6 +1,13 @@
-//! Figures of the end of a run: its level, and whether it still rises.
+//! Medians, their intervals, and figures of the end of a run: its level, and whether it still rises.
 
-use crate::budget::median;
+/// The median; `None` without values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    // With an odd number both places are the middle, so one formula serves both cases.
+    Some(0.5 * (sorted[last / 2] + sorted[last - last / 2]))
+}
 
 /// The median over the last quarter of a run, whose `series` holds pairs of progress (requests
 /// served or time) and amount.

@@ -6,9 +6,9 @@
 //! it is set to 1, after P. Perron and T. Yabu, Journal of Econometrics 151 (2009). A slow random
 //! drift still remains: in simulations the intervals had to be doubled to reach their confidence.
 
-use crate::budget::median;
 use crate::least_squares::Fit;
 use crate::normal::t_upper_quantile;
+use crate::summary::median;
 
 /// Standard errors of a single run are multiplied by this; calibrated, not derived.
 const INFLATION: f64 = 2.0;

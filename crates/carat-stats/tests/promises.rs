@@ -4,7 +4,7 @@
 //! Bounds leave three standard errors of the simulation beside the promise, so that a wrong cut breaks
 //! them and another seed does not.
 
-use carat_stats::budget::{blocks_for, detectable};
+use carat_stats::blocks::{blocks_for, detectable};
 use carat_stats::family::{Claim, Decision, Design, GuardResult, guard};
 use carat_stats::simulate::{
     Noise, Replication, SeededRng, SimulatedExperiment, repeated_t_test_errs,

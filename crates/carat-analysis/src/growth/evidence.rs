@@ -7,7 +7,7 @@ use crate::growth::series::PlacedSample;
 use carat_model::{
     DailyGrowth, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, Sample, TrackedPart,
 };
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 
 const DAY_S: f64 = 86_400.0;
 /// The judged part of a run begins here, as a share of its length; as in `carat_stats::growth`.

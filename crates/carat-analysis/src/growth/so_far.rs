@@ -5,8 +5,8 @@ use carat_model::memory::tracked_memory;
 use carat_model::{
     GroupLimit, GrowthKind, GrowthOutlook, KeptReading, PartGrowth, Sample, TrackedPart,
 };
-use carat_stats::budget::median;
 use carat_stats::steady::steady_growth;
+use carat_stats::summary::median;
 
 /// Points that a series is thinned to: medians of equally many samples.
 const POINTS: usize = 40;

@@ -85,7 +85,7 @@ fn overlaid(runs: &[Run<'_>], series: impl Fn(&[PlacedSample<'_>]) -> Series) ->
     let levels: Vec<f64> =
         runs.iter().map(|run| run.iter().map(|(_, y)| y).sum::<f64>() / run.len() as f64).collect();
     // The median level: one trial with a larger heap must not move all others.
-    let Some(common) = carat_stats::budget::median(&levels) else { return Vec::new() };
+    let Some(common) = carat_stats::summary::median(&levels) else { return Vec::new() };
     let mut series: Series = runs
         .iter()
         .zip(&levels)

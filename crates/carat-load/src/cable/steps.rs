@@ -1,6 +1,5 @@
 //! The steps of a cable load: add connections until all are subscribed, broadcast, wait for all deliveries, listen on.
 
-use crate::budget::{RequestBudget, SendPlan};
 use crate::cable::counts::StepShare;
 use crate::cable::session::CableConnections;
 use crate::cable::subscribers::Subscribers;
@@ -8,6 +7,7 @@ use crate::clock::{MonotonicTime, nanos_of};
 use crate::meter::GeneratorCost;
 use crate::progress::ProgressCounters;
 use crate::reactor::Turn;
+use crate::remaining::{RemainingSends, SendPlan};
 use crate::schedule::OpenPlan;
 use crate::shard::part;
 use carat_model::load::{BroadcastEnd, Pace};
@@ -48,7 +48,7 @@ pub(super) struct Steps {
     ramp_s: Option<f64>,
     /// Subscribed connections when the step's broadcasts began.
     clients: u32,
-    budget: RequestBudget,
+    budget: RemainingSends,
     /// Broadcasts that this thread sent, in all and before this step.
     sent: u32,
     sent_before: u32,
@@ -71,7 +71,7 @@ impl Default for Steps {
             listen_until: never,
             ramp_s: None,
             clients: 0,
-            budget: RequestBudget::none(),
+            budget: RemainingSends::none(),
             sent: 0,
             sent_before: 0,
             first_send: None,
@@ -302,7 +302,7 @@ impl Steps {
 }
 
 /// This thread's part of a step's broadcasts.
-fn step_budget(subscribers: &Subscribers, begun: MonotonicTime) -> RequestBudget {
+fn step_budget(subscribers: &Subscribers, begun: MonotonicTime) -> RemainingSends {
     let (load, shard) = (&subscribers.shared.load, subscribers.shard);
     let (senders, open) = match load.pace {
         Pace::Open { per_second, arrivals } => {
@@ -318,5 +318,5 @@ fn step_budget(subscribers: &Subscribers, begun: MonotonicTime) -> RequestBudget
     let seed = load.options.seed.wrapping_add(subscribers.pending.next_number());
     let seed = seed.wrapping_add(shard.index.into());
     let plan = SendPlan { count: Some(count), seconds: None, open, seed };
-    RequestBudget::begin(&plan, begun)
+    RemainingSends::begin(&plan, begun)
 }

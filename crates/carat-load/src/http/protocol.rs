@@ -4,7 +4,6 @@
 //! response or a failure. Only a job whose kept-alive connection the server closed before the request arrived moves to a
 //! new connection, once (RFC 9110, 9.2.2).
 
-use crate::budget::{RequestBudget, SendPlan};
 use crate::clock::MonotonicTime;
 use crate::connections::Stage;
 use crate::error::GeneratorError;
@@ -20,6 +19,7 @@ use crate::http::session::{HttpConnections, HttpJob, HttpPhase, HttpSession, Htt
 use crate::http::text::write_text;
 use crate::progress::ProgressCounters;
 use crate::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
+use crate::remaining::{RemainingSends, SendPlan};
 use crate::schedule::{OpenPlan, RecordedSchedule};
 use crate::shard::Shard;
 use crate::target::Target;
@@ -54,7 +54,7 @@ pub struct HttpProtocol {
     /// Slots that have been dialed once.
     tried: u32,
     outstanding: u64,
-    budget: RequestBudget,
+    budget: RemainingSends,
     begun: bool,
     /// Since when every connection has been busy.
     all_busy: Option<MonotonicTime>,
@@ -123,7 +123,7 @@ impl Protocol for HttpProtocol {
             cooling: Vec::new(),
             tried: 0,
             outstanding: 0,
-            budget: RequestBudget::none(),
+            budget: RemainingSends::none(),
             begun: false,
             all_busy: None,
             refused: None,
@@ -294,7 +294,7 @@ impl HttpProtocol {
             let now = MonotonicTime::now();
             io.begin_measurement(now);
             let epoch = self.shared.epoch(now);
-            let budget = RequestBudget::begin(&self.send_plan(epoch), now);
+            let budget = RemainingSends::begin(&self.send_plan(epoch), now);
             self.budget = match self.shared.requests.times() {
                 Some(times) => budget.at(RecordedSchedule::new(epoch, times.clone(), self.shard)),
                 None => budget,
@@ -366,7 +366,7 @@ impl HttpProtocol {
                 let number = self.shard.number(place);
                 let user =
                     slot.session.user.get_or_insert_with(|| ScenarioUser::new(number).into());
-                (0, user.prepare(set, |bounds| self.chooser.next(bounds)))
+                (0, user.write_next(set, |bounds| self.chooser.next(bounds)))
             }
         };
         slot.session.job = Some(HttpJob { route, request, intended, waited, retried: false });

@@ -3,7 +3,6 @@
 //! First it waits until the queue is empty and every thread of Sidekiq waits for a job, so that what follows are the load's own
 //! jobs. Then it pushes jobs and reads Redis' counters until every job has ended. Last it reads which jobs failed.
 
-use crate::budget::{RequestBudget, SendPlan};
 use crate::clock::{MonotonicTime, nanos_of, offset};
 use crate::error::GeneratorError;
 use crate::fault::SocketFault;
@@ -11,6 +10,7 @@ use crate::health::RunFacts;
 use crate::jobs::write_text;
 use crate::progress::ProgressCounters;
 use crate::reactor::{Arrival, LoadProfile, Loss, Protocol, Turn};
+use crate::remaining::{RemainingSends, SendPlan};
 use crate::schedule::OpenPlan;
 use crate::shard::Shard;
 use crate::sidekiq::counts::SidekiqCounts;
@@ -67,7 +67,7 @@ pub struct SidekiqProtocol {
     shared: Arc<SidekiqShared>,
     stage: SidekiqStage,
     registry: Registry,
-    budget: RequestBudget,
+    budget: RemainingSends,
     next_look: MonotonicTime,
     started: MonotonicTime,
     /// When a job last began or ended.
@@ -121,7 +121,7 @@ impl Protocol for SidekiqProtocol {
             shared,
             stage: SidekiqStage::Dialing,
             registry,
-            budget: RequestBudget::none(),
+            budget: RemainingSends::none(),
             next_look: now,
             started: now,
             progress: now,
@@ -447,7 +447,7 @@ impl SidekiqProtocol {
         let plan = SendPlan { count, seconds, open, seed: load.options.seed };
         self.measured = true;
         io.begin_measurement(now);
-        self.budget = RequestBudget::begin(&plan, now);
+        self.budget = RemainingSends::begin(&plan, now);
     }
 
     fn real_seconds(&self, now: MonotonicTime) -> f64 {

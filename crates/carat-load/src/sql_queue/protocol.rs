@@ -1,6 +1,5 @@
 //! A load of jobs in a database: inserts them, counts those that have ended, and reads their times at the end.
 
-use crate::budget::{RequestBudget, SendPlan};
 use crate::clock::{MonotonicTime, nanos_of, offset};
 use crate::driven::DrivenLoad;
 use crate::error::GeneratorError;
@@ -8,6 +7,7 @@ use crate::health::RunFacts;
 use crate::jobs::{ArgumentMaker, from_environment, write_text};
 use crate::meter::{Meter, read_rss_peak};
 use crate::progress::{LoadProgress, PROGRESS_INTERVAL};
+use crate::remaining::{RemainingSends, SendPlan};
 use crate::schedule::OpenPlan;
 use crate::shard::Shard;
 use crate::sql_queue::client::SqlClient;
@@ -75,7 +75,7 @@ struct SqlQueueRun<'a> {
     arguments: ArgumentMaker,
     client: SqlClient,
     tables: QueueTables,
-    budget: RequestBudget,
+    budget: RemainingSends,
     begun: MonotonicTime,
     /// How far the real clock is ahead of the monotonic one, in nanoseconds.
     real_offset: i64,
@@ -107,7 +107,7 @@ impl<'a> SqlQueueRun<'a> {
             Pace::Closed { .. } => None,
         };
         let plan = SendPlan { count, seconds, open, seed: load.options.seed };
-        let budget = RequestBudget::begin(&plan, begun);
+        let budget = RemainingSends::begin(&plan, begun);
         Ok(Self { load, arguments, client, tables, budget, begun, real_offset })
     }
 

@@ -6,7 +6,6 @@
 
 mod allocator;
 mod amount;
-mod budget;
 mod cgroup;
 mod collector;
 mod directory;
@@ -29,11 +28,11 @@ mod rollup;
 mod room;
 mod ruby_signs;
 mod sampler;
+mod sampling_budget;
 mod slots;
 mod stacks;
 mod status;
 
-pub use budget::SamplingBudget;
 pub use collector::{Collections, collections_of};
 pub use group_memory::{GroupFolder, group_folder, nearest_limit};
 pub use group_use::group_use;
@@ -52,5 +51,6 @@ pub use rollup::{Rollup, parse_rollup};
 pub use room::{be_killed_first, memory_gate};
 pub use ruby_signs::image_of;
 pub use sampler::{SampleOptions, Sampler};
+pub use sampling_budget::SamplingBudget;
 pub use slots::Slots;
 pub use status::{Status, parse_status};

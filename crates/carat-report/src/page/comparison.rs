@@ -11,7 +11,7 @@ use crate::page::elements::{
 use crate::page::forest::description;
 use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
-use crate::redact::prepare;
+use crate::redact::redact_results;
 use crate::standing::in_order;
 use crate::text::{day, one_line, shorten};
 use crate::wording;
@@ -44,7 +44,7 @@ pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
         .iter()
         .zip(1..=FILES)
         .map(|(results, number)| {
-            ComparedFile::new(number, in_order(prepare(results, options.audience)))
+            ComparedFile::new(number, in_order(redact_results(results, options.audience)))
         })
         .collect();
     let title = format!("{} experiments side by side", all.len());

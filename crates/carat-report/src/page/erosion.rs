@@ -11,7 +11,7 @@ use crate::page::moments::after_load;
 use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::{LoadReport, Results, Sample, Trial, Unit};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use maud::{Markup, html as markup};
 
 /// Numbers of requests in the table.

@@ -4,8 +4,8 @@ use crate::numbers::{count, percent_of};
 use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
 use crate::page::{ledger, ledger_details, outside};
-use crate::redact::prepare_ledger;
-use crate::redact_census::prepare_outside;
+use crate::redact::redact_ledger;
+use crate::redact_census::redact_outside;
 use crate::text::{capital, shorten};
 use carat_analysis::{Diagnosis, diagnosis, findings};
 use carat_model::Ledger;
@@ -20,8 +20,8 @@ pub fn ledger_html(
     reading: Option<&OutsideReading>,
     options: &PageOptions,
 ) -> String {
-    let (server, ledger) = prepare_ledger(server, ledger, options.audience);
-    let shown = reading.map(|reading| prepare_outside(reading, options.audience));
+    let (server, ledger) = redact_ledger(server, ledger, options.audience);
+    let shown = reading.map(|reading| redact_outside(reading, options.audience));
     let title = headline(&ledger);
     let found = diagnosis(&ledger, shown.as_ref(), None);
     let findings = findings(&ledger, reading.unwrap_or(&OutsideReading::default()));

@@ -11,7 +11,7 @@ use crate::page::gallery::Gallery;
 use crate::table::{Cell, Column, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use maud::{Markup, html as markup};
 
 /// Thin lines in all pictures together, to keep the page small.

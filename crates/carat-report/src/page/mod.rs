@@ -42,7 +42,7 @@ pub use ledger_page::ledger_html;
 pub use recording::recording_html;
 pub use tune::tune_html;
 
-use crate::redact::prepare;
+use crate::redact::redact_results;
 use crate::standing::in_order;
 use crate::text::{one_line, shorten};
 use crate::verdict::VerdictTable;
@@ -83,7 +83,7 @@ const TITLE: usize = 60;
 
 /// The page of an experiment: one file that makes no request.
 pub fn html(results: &Results, options: &PageOptions) -> String {
-    let results = in_order(prepare(results, options.audience));
+    let results = in_order(redact_results(results, options.audience));
     fit::fitting(&results, |results| draw(results, options))
 }
 

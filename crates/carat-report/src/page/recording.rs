@@ -10,7 +10,7 @@ use crate::page::gallery::Gallery;
 use crate::page::{growth, ledger, ledger_details, routes};
 use crate::process_names::process_names;
 use crate::recording_text::{class_sentence, outlook_lines};
-use crate::redact::prepare_recording;
+use crate::redact::redact_recording;
 use crate::text::{capital, one_line, shorten};
 use carat_analysis::findings_beside_growth;
 use carat_analysis::growth::{
@@ -21,7 +21,7 @@ use carat_model::recording::{Marker, MarkerKind};
 use carat_model::{
     Bytes, InsideSample, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart, Unit,
 };
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ const ROWS: usize = 20;
 
 /// The page of a recording: one file that makes no request.
 pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
-    let recording = &prepare_recording(recording, options.audience);
+    let recording = &redact_recording(recording, options.audience);
     let title = headline(recording);
     let warnings = recording.end.iter().flat_map(|end| &end.warnings);
     let warnings = warnings.take(WARNINGS).map(|text| shorten(text, 400));

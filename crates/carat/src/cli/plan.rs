@@ -4,7 +4,7 @@ use crate::cli::{Exit, compare, output};
 use crate::input::load_results;
 use crate::run::experiment::ExperimentRequest;
 use crate::run::trial::FakeVariant;
-use crate::work::{prepare, run_trials};
+use crate::work::{prepare_experiment, run_trials};
 use anyhow::Context;
 use carat_analysis::forecast;
 use carat_analysis::question;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         let fake = compare::fake_trials(&args.fake, Duration::ZERO);
         let (file, output) = (args.file.clone(), args.output.clone());
         let pilot = ExperimentRequest::pilot(file, output, args.pilot, fake);
-        let (store, ended) = run_trials(prepare(pilot)?, None)?;
+        let (store, ended) = run_trials(prepare_experiment(pilot)?, None)?;
         ended?;
         (store.path().to_owned(), store.results()?)
     } else {

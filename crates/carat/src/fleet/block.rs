@@ -73,7 +73,7 @@ pub fn run_block(
     let trials = if number > MOST_ATTEMPTS {
         Vec::new()
     } else {
-        run.trials(run.prepare()?, events).inspect_err(|error| {
+        run.trials(run.prepare_experiment()?, events).inspect_err(|error| {
             // An interruption says nothing about machine or block.
             if matches!(error, FleetError::Run(RunError::Interrupted)) {
                 folder.withdraw_attempt(block, &token);
@@ -88,7 +88,7 @@ pub fn run_block(
 
 impl BlockRun<'_> {
     /// Reads the copy of the experiment and prepares it for this machine.
-    fn prepare(&self) -> Result<PreparedExperiment, FleetError> {
+    fn prepare_experiment(&self) -> Result<PreparedExperiment, FleetError> {
         let plan = &self.folder.plan;
         let request = ExperimentRequest {
             experiment: self.folder.experiment(),

@@ -3,7 +3,7 @@
 use crate::input::import::read_bounded;
 use carat_analysis::ExplainedTree;
 use carat_model::{Ledger, OUTSIDE_SCHEMA, OutsideReading};
-use carat_report::{Audience, prepare_outside};
+use carat_report::{Audience, redact_outside};
 use serde::Deserialize;
 use serde_json::Value;
 use std::io;
@@ -75,7 +75,7 @@ pub fn read_explained(path: &Path) -> Result<ExplainedTree, CensusFileError> {
         return Err(CensusFileError::NoReading(path.to_owned(), reason));
     }
     // As for the screen: what a file quotes is as untrusted as a process.
-    let rubies = prepare_outside(&reading, Audience::Own).processes;
+    let rubies = redact_outside(&reading, Audience::Own).processes;
     // That of another version of carat is left out, and the rest is compared.
     let ledger: Ledger = serde_json::from_value(file.ledger).unwrap_or_default();
     Ok(ExplainedTree { ledger, rubies })

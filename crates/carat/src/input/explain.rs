@@ -7,8 +7,8 @@ use carat_model::{Ledger, Outcome, Recording, Results, Sample};
 use carat_outside::census::LookOptions;
 use carat_proc::observe::{compare_with_parents, group_use, known_figures, ledger, read_outside};
 use carat_proc::process::{ProcError, ProcRoot, Tree};
-use carat_report::prepare_outside;
-use carat_report::{Audience, prepare_ledger};
+use carat_report::redact_outside;
+use carat_report::{Audience, redact_ledger};
 use std::path::{Path, PathBuf};
 
 /// Why there is no ledger to show.
@@ -96,8 +96,8 @@ pub fn process_ledger(
         _ if nothing => Err(ExplainError::Ended(pid)),
         _ => {
             // The process chose its title and its variables, so they are cleaned and masked.
-            let (_, ledger) = prepare_ledger("", &ledger, Audience::Own);
-            let reading = reading.map(|reading| prepare_outside(&reading, Audience::Own));
+            let (_, ledger) = redact_ledger("", &ledger, Audience::Own);
+            let reading = reading.map(|reading| redact_outside(&reading, Audience::Own));
             Ok((ledger, reading))
         }
     }
@@ -129,7 +129,7 @@ pub fn file_ledger(
         }
         CaratFile::Recording(recording) => (recorded_ledger(*recording, path)?, None),
     };
-    Ok((prepare_ledger("", &ledger, Audience::Own).1, note))
+    Ok((redact_ledger("", &ledger, Audience::Own).1, note))
 }
 
 /// The ledger at the end of the variant's last successful trial that has one.

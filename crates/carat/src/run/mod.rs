@@ -4,7 +4,7 @@ pub mod experiment;
 mod interrupt;
 mod machine;
 pub(crate) mod recording;
-mod session;
+mod sampled_tree;
 mod settings_look;
 pub mod trial;
 pub mod tune;

@@ -1,7 +1,7 @@
 //! `exec --verify`: a process beside the server that checks whether the settings are in effect where it serves.
 
 use crate::run::Interrupt;
-use crate::run::session::{Session, SessionOptions};
+use crate::run::sampled_tree::{SampledTree, TreeOptions};
 use crate::run::{SettingsLook, look_at_settings};
 use carat_proc::observe::SampleOptions;
 use carat_proc::process::{ProcRoot, ServingBy, Tree};
@@ -115,30 +115,30 @@ fn verify_until_applied(
     applied: &Environment,
     token: &str,
 ) -> io::Result<Verification> {
-    let options = SessionOptions {
+    let options = TreeOptions {
         sampling: SampleOptions::default(),
         // Every look scans anew, because a launcher can start its server at any moment.
         rescan_after: Duration::ZERO,
         longest_pause: INTERVAL,
         full_at_requests: Vec::new(),
     };
-    let mut session = Session::new(options, Interrupt::default(), None)?;
+    let mut tree = SampledTree::new(options, Interrupt::default(), None)?;
     let leader = ProcRoot::default().identify(server).map_err(io::Error::other)?;
-    session.attach(Tree::new(ProcRoot::default(), leader, token));
+    tree.attach(Tree::new(ProcRoot::default(), leader, token));
     let mut watch = Watch::default();
-    while session.elapsed() < PATIENCE {
+    while tree.elapsed() < PATIENCE {
         sleep(INTERVAL);
-        let members = session.members();
+        let members = tree.members();
         if members.is_empty() {
-            return Ok(watch.conclude(session.elapsed(), true));
+            return Ok(watch.conclude(tree.elapsed(), true));
         }
-        let look = look_at_settings(session.root(), &members, settings, applied);
-        watch.add(look, session.elapsed());
-        if watch.is_decided(session.elapsed()) {
+        let look = look_at_settings(tree.root(), &members, settings, applied);
+        watch.add(look, tree.elapsed());
+        if watch.is_decided(tree.elapsed()) {
             break;
         }
     }
-    Ok(watch.conclude(session.elapsed(), false))
+    Ok(watch.conclude(tree.elapsed(), false))
 }
 
 /// What was seen so far.

@@ -2,7 +2,7 @@
 
 use crate::config::{Experiment, TrialTask, block_order};
 use crate::run::machine_facts;
-use crate::run::trial::Prepared;
+use crate::run::trial::PreparedVariant;
 use crate::target::Libraries;
 use carat_analysis::Judge;
 use carat_analysis::question;
@@ -13,7 +13,7 @@ use carat_model::load::{
 use carat_model::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant};
 use carat_report::numbers::{count, duration, limit};
 use carat_report::text::shorten;
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -28,7 +28,7 @@ const ROUTES: usize = 3;
 pub fn dry_run_text(
     experiment: &Experiment,
     info: &ExperimentInfo,
-    prepared: &[Prepared],
+    prepared: &[PreparedVariant],
     libraries: &Libraries,
     earlier: &[f64],
 ) -> String {
@@ -226,7 +226,7 @@ fn claims(info: &ExperimentInfo) -> String {
     format!("{claims}{controls} {share} the error of 5 %; {first}")
 }
 
-fn write_variant(out: &mut String, prepared: &Prepared) -> fmt::Result {
+fn write_variant(out: &mut String, prepared: &PreparedVariant) -> fmt::Result {
     writeln!(out, "\nvariant     {}", prepared.variant.name)?;
     writeln!(out, "command     {}", prepared.command.join(" "))?;
     writeln!(out, "directory   {}", prepared.dir.display())?;
@@ -247,7 +247,7 @@ fn write_order(
     out: &mut String,
     experiment: &Experiment,
     info: &ExperimentInfo,
-    prepared: &[Prepared],
+    prepared: &[PreparedVariant],
 ) -> fmt::Result {
     writeln!(out)?;
     let first = u32::from(!experiment.trials.warmup_block);

@@ -3,9 +3,9 @@
 use crate::run::experiment::{ExperimentRequest, PreparedExperiment, RunError};
 use crate::store::Store;
 use crate::view::{dry_run_text, output};
-use crate::work::budgets::check_budgets;
+use crate::work::budget_checks::check_budgets;
 use crate::work::exit::Exit;
-use crate::work::trials::{ShownResults, prepare, run_trials, show_results};
+use crate::work::trials::{ShownResults, prepare_experiment, run_trials, show_results};
 use carat_report::{Budget, NextCommands, count, shell_line};
 use std::path::Path;
 
@@ -24,10 +24,10 @@ pub(crate) struct ShownComparison {
 /// # Errors
 /// Where the experiment could not run either.
 pub(crate) fn print_planned(request: ExperimentRequest) -> anyhow::Result<()> {
-    let prepared = prepare(request)?;
+    let prepared = prepare_experiment(request)?;
     let earlier = prepared.earlier_seconds();
-    let PreparedExperiment { experiment, prepared, libraries, info, .. } = &prepared;
-    output::print_text(&dry_run_text(experiment, info, prepared, libraries, &earlier))?;
+    let PreparedExperiment { experiment, variants, libraries, info, .. } = &prepared;
+    output::print_text(&dry_run_text(experiment, info, variants, libraries, &earlier))?;
     Ok(())
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn print_planned(request: ExperimentRequest) -> anyhow::Result<()> {
 /// Where the experiment cannot be run or its results cannot be written.
 pub(crate) fn compare(request: ExperimentRequest, shown: &ShownComparison) -> anyhow::Result<Exit> {
     let (experiment, settings) = (request.experiment.clone(), request.settings.clone());
-    let prepared = prepare(request)?;
+    let prepared = prepare_experiment(request)?;
     if let Some(replayed) = prepared.replayed() {
         output::print_message(&format!("note: replay of {replayed}"));
     }

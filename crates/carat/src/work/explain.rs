@@ -20,7 +20,7 @@ use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
     Audience, CensusTextOptions, census_text, diagnosis_text, holder_growth_text, ledger_html,
-    ledger_text, next_text, parts_text, prepare_outside, speedscope, unshared_text, who_text,
+    ledger_text, next_text, parts_text, redact_outside, speedscope, unshared_text, who_text,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -143,7 +143,7 @@ fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<(Ledger, Option
 fn grown_since(before: &ExplainedTree, reading: Option<&OutsideReading>) -> Grown {
     let reading = reading.ok_or("no Ruby was read")?;
     // The names of both readings must have been edited in one way.
-    let after = prepare_outside(reading, Audience::Own);
+    let after = redact_outside(reading, Audience::Own);
     match after.refused.first() {
         Some((process, reason)) => Err(format!("process {process}: {reason}")),
         None => holder_growth(&before.rubies, &after.processes),
@@ -160,7 +160,7 @@ fn print(request: &ExplainRequest, explained: &Explained) -> anyhow::Result<()> 
 
 /// What every process that was read keeps, as a flame graph.
 fn print_speedscope(reading: &OutsideReading) -> anyhow::Result<()> {
-    let reading = prepare_outside(reading, Audience::Own);
+    let reading = redact_outside(reading, Audience::Own);
     let of = |census: &'_ Census| census.who.as_ref()?.kept.clone();
     let kept = reading
         .processes

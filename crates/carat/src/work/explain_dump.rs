@@ -13,7 +13,7 @@ use carat_outside::who::{WhoCensus, WhoRequest};
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
-    Audience, DumpHead, dump_text, dump_who_text, holder_growth_text, prepare_outside, speedscope,
+    Audience, DumpHead, dump_text, dump_who_text, holder_growth_text, redact_outside, speedscope,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -137,7 +137,7 @@ fn who(
     let request = WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept };
     let census = Census { who: Some(dump.who(&request)?), ..Census::default() };
     let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
-    let reading = prepare_outside(&reading, Audience::Own);
+    let reading = redact_outside(&reading, Audience::Own);
     let who = reading.processes.first().and_then(|census| census.who.clone());
     Ok((who.unwrap_or_default(), reading))
 }

@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::view::{ProgressDisplay, ProgressText, end_text, fleet_text, output};
 use crate::work::exit::Exit;
 use crate::work::fleet_watch::{WatchEnd, watch_fleet};
-use crate::work::trials::{ShownResults, prepare, show_results};
+use crate::work::trials::{ShownResults, prepare_experiment, show_results};
 use std::time::Duration;
 
 /// Plans the blocks of an experiment, and says how to start them.
@@ -20,7 +20,7 @@ pub(crate) fn plan_fleet(
     experiment: ExperimentRequest,
     request: &PlanRequest,
 ) -> anyhow::Result<()> {
-    let plan = create(&prepare(experiment)?, request)?;
+    let plan = create(&prepare_experiment(experiment)?, request)?;
     let folder = request.folder.display();
     output::print_message(&format!(
         "{}: blocks 1 to {}, at most {} count, seed {}, into {folder}",

@@ -1,7 +1,7 @@
 //! What a command does between its arguments and its output: trials with their progress, a search in its folder, a watch over a
 //! fleet, a load, a reading of a process or a dump, and what `exec` chooses and prints.
 
-mod budgets;
+mod budget_checks;
 mod chosen;
 mod compare;
 mod demo;
@@ -22,7 +22,7 @@ mod search_folder;
 mod temporary_folder;
 mod trials;
 
-pub(crate) use budgets::check_budgets;
+pub(crate) use budget_checks::check_budgets;
 pub(crate) use chosen::{GivenSettings, chosen_settings};
 pub(crate) use compare::{ShownComparison, compare, print_planned};
 pub(crate) use demo::{DemoRequest, run_demo};
@@ -37,4 +37,4 @@ pub(crate) use printed::Printing;
 pub(crate) use record::{RecordedServer, record};
 pub(crate) use rendered::{ReportFormat, open_in_browser, rendered, write_rendered};
 pub(crate) use search::{SearchRequest, print_plan, search};
-pub(crate) use trials::{prepare, run_trials};
+pub(crate) use trials::{prepare_experiment, run_trials};

@@ -189,7 +189,7 @@ impl<'a> FolderHost<'a> {
         }
     }
 
-    fn prepare(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
+    fn prepare_block(&mut self, request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
         let file = request.experiment.clone();
         let prepared = PreparedExperiment::new(request, &output::variable);
         let begun = &self.spec.text;
@@ -220,7 +220,7 @@ impl TuneHost for FolderHost<'_> {
         let mut finished = None;
         loop {
             let request = self.request(stage, block, &file);
-            let (store, ended) = run_trials(self.prepare(request)?, Some(&self.context))?;
+            let (store, ended) = run_trials(self.prepare_block(request)?, Some(&self.context))?;
             // Read again, because the file also has the trials of earlier runs.
             let trials = store.trials()?;
             match ended {

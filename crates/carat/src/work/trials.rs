@@ -9,7 +9,7 @@ use carat_report::{Audience, NextCommands, html, json};
 use std::io::{self, IsTerminal};
 
 /// Prepares an experiment and prints the warnings about its settings.
-pub(crate) fn prepare(request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
+pub(crate) fn prepare_experiment(request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
     let prepared = PreparedExperiment::new(request, &output::variable)?;
     for (variant, warning) in prepared.warnings() {
         output::print_message(&format!("note: variant `{variant}`: {warning}"));

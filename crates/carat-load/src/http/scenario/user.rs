@@ -73,7 +73,7 @@ impl ScenarioUser {
     }
 
     /// Writes the next request and returns the row in which it is counted.
-    pub fn prepare(&mut self, set: &ScenarioSet, choose: impl FnOnce(&[u64]) -> usize) -> u16 {
+    pub fn write_next(&mut self, set: &ScenarioSet, choose: impl FnOnce(&[u64]) -> usize) -> u16 {
         if !self.passing {
             self.begin(set, choose(&set.bounds));
         }

@@ -9,8 +9,8 @@ use crate::run::experiment::open::{
 };
 use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{
-    FakeRunner, FakeVariant, PrepareError, Prepared, ProcessRunner, RunContext, TrialRunner,
-    prepare,
+    FakeRunner, FakeVariant, PrepareError, PreparedVariant, ProcessRunner, RunContext, TrialRunner,
+    prepare_variants,
 };
 use crate::store::{Store, StoreError};
 use crate::target::install::find_libraries;
@@ -157,7 +157,7 @@ impl ExperimentError {
 pub struct PreparedExperiment {
     pub experiment: Experiment,
     /// Its variants.
-    pub prepared: Vec<Prepared>,
+    pub variants: Vec<PreparedVariant>,
     /// The libraries inside Ruby.
     pub libraries: Libraries,
     /// What a new results file would have fixed.
@@ -182,14 +182,14 @@ impl PreparedExperiment {
         }
         // Before the results file exists, so that a machine that lacks something leaves no file.
         let libraries = find_libraries()?;
-        let prepared = prepare(&experiment, &libraries, inherited)?;
+        let prepared = prepare_variants(&experiment, &libraries, inherited)?;
         let seed = request
             .seed
             .or(experiment.trials.seed)
             .unwrap_or_else(|| rand::rng().random_range(0..1 << 32));
         let variants = prepared.iter().map(|one| one.variant.clone()).collect();
         let info = experiment_info(&experiment, variants, seed, request.blocks);
-        Ok(Self { experiment, prepared, libraries, info, request })
+        Ok(Self { experiment, variants: prepared, libraries, info, request })
     }
 
     /// Seconds of the finished trials of the same plan, if the results file has any.
@@ -215,7 +215,7 @@ impl PreparedExperiment {
 
     /// Warnings about the settings, each with the name of its variant.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.prepared.iter().flat_map(|one| {
+        self.variants.iter().flat_map(|one| {
             let warnings = one.injection.applied.warnings.iter();
             warnings.map(|warning| (one.variant.name.as_str(), warning.as_str()))
         })
@@ -265,7 +265,7 @@ impl PreparedExperiment {
 
     /// Makes the private directory and what runs trials in it.
     fn start(self, place: RunPlace) -> Result<(Box<dyn TrialRunner>, TempDir), ExperimentError> {
-        let Self { experiment, prepared, request, .. } = self;
+        let Self { experiment, variants, request, .. } = self;
         let RunPlace { token, directory, interrupt } = place;
         let directory = make_run_directory(&directory).map_err(ExperimentError::setup(
             "cannot make a private directory; set TMPDIR to a folder that can be written",
@@ -281,7 +281,7 @@ impl PreparedExperiment {
                     .map_err(ExperimentError::setup("cannot start the reaper"))?;
                 let context =
                     RunContext { directory: directory.path().to_owned(), token, interrupt };
-                Box::new(ProcessRunner::new(experiment, prepared, context, reaper))
+                Box::new(ProcessRunner::new(experiment, variants, context, reaper))
             }
         };
         Ok((runner, directory))

@@ -7,7 +7,7 @@ use crate::run::recording::load::{LoadDriver, RecordingLoad};
 use crate::run::recording::looks::{KeptWatch, Progress, WatchEnd};
 use crate::run::recording::recorder::{Recorder, RecorderStep};
 use crate::run::recording::subject::RecordingSubject;
-use crate::run::session::{Session, SessionOptions};
+use crate::run::sampled_tree::{SampledTree, TreeOptions};
 use crate::store::recording::Journal;
 use carat_model::Span;
 use carat_model::recording::{RECORDING_SCHEMA, Recording, RecordingEnd, RecordingInfo};
@@ -88,17 +88,17 @@ impl<'a> ActiveRecording<'a> {
         // Before the file is created: a wrong URL leaves nothing behind.
         let load = load.map(|load| LoadDriver::new(load, limit)).transpose()?;
         let journal = create_journal(&path, subject)?;
-        let options = SessionOptions {
+        let options = TreeOptions {
             sampling,
             rescan_after: Duration::from_secs(1),
             longest_pause: Duration::from_millis(50),
             full_at_requests: Vec::new(),
         };
-        let session = start_session(options, subject, interrupt.clone()).inspect_err(|_| {
+        let tree = start_sampling(options, subject, interrupt.clone()).inspect_err(|_| {
             // It was created here and has no sample.
             let _ = fs::remove_file(&path);
         })?;
-        let recorder = Recorder::new(session, journal);
+        let recorder = Recorder::new(tree, journal);
         Ok(Self { path, limit, interrupt, load, kept, recorder })
     }
 
@@ -116,18 +116,18 @@ impl<'a> ActiveRecording<'a> {
             }
             self.look_if_due();
             // Read before the scan: a status that comes with the end of the tree is reported.
-            let status = self.recorder.session.server_ended();
+            let status = self.recorder.tree.server_ended();
             match self.recorder.step() {
                 RecorderStep::NotDue => {}
                 RecorderStep::Sampled => display.show(&self.recorder),
                 RecorderStep::TreeEnded => {
                     // The end of the tree can be seen before the status of its leader.
-                    let status = status.or_else(|| self.recorder.session.server_ended());
+                    let status = status.or_else(|| self.recorder.tree.server_ended());
                     let how = status.map(|status| format!(" with {status}")).unwrap_or_default();
                     return format!("the server ended by itself{how}");
                 }
             }
-            self.recorder.session.pause();
+            self.recorder.tree.pause();
         }
     }
 
@@ -136,18 +136,18 @@ impl<'a> ActiveRecording<'a> {
         let load = self.load.take().map(LoadDriver::end);
         // While the server runs: afterwards there is nothing to read.
         self.recorder.write_last(self.kept.is_some());
-        let members = self.recorder.session.members();
-        let root = self.recorder.session.root();
+        let members = self.recorder.tree.members();
+        let root = self.recorder.tree.root();
         // A process that has ended is in no group.
         let limit = members.first().and_then(|first| nearest_limit(root, first.pid));
         let now = self.progress();
         let looked = self.kept.take().map(|watch| watch.end(&members, now)).unwrap_or_default();
         let WatchEnd { classes, note, unread } = looked;
-        let printed = self.recorder.session.log_note();
-        let survivors = self.recorder.session.stop(GRACE).survivors;
-        let refusal = self.recorder.session.refusal().map(str::to_owned);
+        let printed = self.recorder.tree.log_note();
+        let survivors = self.recorder.tree.stop(GRACE).survivors;
+        let refusal = self.recorder.tree.refusal().map(str::to_owned);
         let warnings = refusal.into_iter().chain(note).chain(printed).collect();
-        let cost = self.recorder.session.cost();
+        let cost = self.recorder.tree.cost();
         let outlook = None;
         let end = RecordingEnd { ended, load, cost, warnings, classes, limit, unread, outlook };
         let mut journal = self.recorder.into_journal();
@@ -163,7 +163,7 @@ impl<'a> ActiveRecording<'a> {
         let waits = self.load.as_ref().is_some_and(|load| !load.is_sending());
         let Some(watch) = self.kept.as_mut().filter(|_| !waits) else { return };
         if watch.is_due(now) {
-            watch.begin(self.recorder.session.members(), now);
+            watch.begin(self.recorder.tree.members(), now);
         }
         if let Some(kept) = watch.take_kept() {
             self.recorder.keep_reading(kept);
@@ -171,7 +171,7 @@ impl<'a> ActiveRecording<'a> {
     }
 
     fn progress(&self) -> Progress {
-        let elapsed = self.recorder.session.elapsed();
+        let elapsed = self.recorder.tree.elapsed();
         Progress { elapsed, requests: self.recorder.requests }
     }
 
@@ -179,27 +179,27 @@ impl<'a> ActiveRecording<'a> {
     fn is_over(&self) -> bool {
         let sending = self.load.as_ref().is_some_and(LoadDriver::is_sending);
         let extra = if sending { LAST_ANSWERS } else { Duration::ZERO };
-        self.limit.is_some_and(|limit| self.recorder.session.elapsed() >= limit.0 + extra)
+        self.limit.is_some_and(|limit| self.recorder.tree.elapsed() >= limit.0 + extra)
     }
 }
 
-fn start_session(
-    options: SessionOptions,
+fn start_sampling(
+    options: TreeOptions,
     subject: &mut RecordingSubject,
     interrupt: Interrupt,
-) -> Result<Session<'_>, RecordError> {
+) -> Result<SampledTree<'_>, RecordError> {
     let no_exe = RecordError::machine("cannot find carat's own binary");
     match subject {
         RecordingSubject::Running { tree, .. } => {
-            let mut session = Session::new(options, interrupt, None).map_err(no_exe)?;
-            session.attach(tree.as_ref().clone());
-            Ok(session)
+            let mut sampled = SampledTree::new(options, interrupt, None).map_err(no_exe)?;
+            sampled.attach(tree.as_ref().clone());
+            Ok(sampled)
         }
         RecordingSubject::Command(command) => {
-            let mut session =
-                Session::new(options, interrupt, Some(&mut command.reaper)).map_err(no_exe)?;
-            session.launch(&command.spec, [])?;
-            Ok(session)
+            let mut tree =
+                SampledTree::new(options, interrupt, Some(&mut command.reaper)).map_err(no_exe)?;
+            tree.launch(&command.spec, [])?;
+            Ok(tree)
         }
     }
 }

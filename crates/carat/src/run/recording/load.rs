@@ -134,7 +134,7 @@ impl LoadDriver {
     }
 
     fn start(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
-        let elapsed = recorder.session.elapsed();
+        let elapsed = recorder.tree.elapsed();
         // No log is searched: the check is a request.
         let checked =
             check_ready(&self.check, self.address, &mut LogSearch::new(""), CHECK_TIMEOUT);
@@ -147,7 +147,7 @@ impl LoadDriver {
             Ok(spec) => LoadSpec::Http(spec),
             Err(error) => return Some(error.to_string()),
         };
-        match recorder.session.spawn_generator(&spec) {
+        match recorder.tree.spawn_generator(&spec) {
             Ok(generator) => {
                 recorder.mark(MarkerKind::LoadBegins);
                 self.state = DriverState::Sending(generator);

@@ -1,6 +1,6 @@
 //! Writes samples, markers and ledgers of one process tree to the recording's file.
 
-use crate::run::session::{ProbeAccess, Session, SessionStep};
+use crate::run::sampled_tree::{ProbeAccess, SampledTree, TreeStep};
 use crate::store::recording::Journal;
 use carat_analysis::growth::{innermost_growth, of_readings, sentence};
 use carat_model::recording::{Entry, Marker, MarkerKind};
@@ -15,7 +15,7 @@ const LEDGER_INTERVAL: Duration = Duration::from_secs(60);
 /// Records one tree. It keeps only as much in memory as a screen can show.
 #[derive(Debug)]
 pub(crate) struct Recorder<'a> {
-    pub(super) session: Session<'a>,
+    pub(super) tree: SampledTree<'a>,
     journal: Journal,
     ledger_at: Option<Duration>,
     /// Pids by slot.
@@ -48,9 +48,9 @@ pub(crate) struct MemoryPoint {
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(session: Session<'a>, journal: Journal) -> Self {
+    pub(super) fn new(tree: SampledTree<'a>, journal: Journal) -> Self {
         Self {
-            session,
+            tree,
             journal,
             ledger_at: None,
             slots: BTreeMap::new(),
@@ -68,7 +68,7 @@ impl<'a> Recorder<'a> {
 
     /// Share of one core that recording takes.
     pub(crate) fn core_share(&self) -> f64 {
-        self.session.cost().core_share
+        self.tree.cost().core_share
     }
 
     /// How many lines could not be written so far, and the latest cause.
@@ -78,17 +78,17 @@ impl<'a> Recorder<'a> {
 
     /// Adds a marker for this moment.
     pub(crate) fn mark(&mut self, what: MarkerKind) {
-        let at_ms = self.session.elapsed_ms();
+        let at_ms = self.tree.elapsed_ms();
         self.markers.push(at_ms);
         self.journal.append(&Entry::Marker(Marker { at_ms, what }));
     }
 
     /// Takes and writes a sample if one is due.
     pub(super) fn step(&mut self) -> RecorderStep {
-        match self.session.step(self.requests, ProbeAccess::ReadAndRefreshed) {
-            SessionStep::NotDue => RecorderStep::NotDue,
-            SessionStep::TreeEnded => RecorderStep::TreeEnded,
-            SessionStep::Sampled(sample) => {
+        match self.tree.step(self.requests, ProbeAccess::ReadAndRefreshed) {
+            TreeStep::NotDue => RecorderStep::NotDue,
+            TreeStep::TreeEnded => RecorderStep::TreeEnded,
+            TreeStep::Sampled(sample) => {
                 self.mark_forks_and_exits(&sample);
                 self.keep(*sample);
                 self.write_ledger_if_due();
@@ -99,12 +99,12 @@ impl<'a> Recorder<'a> {
 
     /// Writes the last figures of a tree that still runs; `looks` says that its memory is read from outside.
     pub(super) fn write_last(&mut self, looks: bool) {
-        if let Some(mut sample) = self.session.full_sample(ProbeAccess::Read) {
+        if let Some(mut sample) = self.tree.full_sample(ProbeAccess::Read) {
             sample.answered = self.requests;
             self.keep(sample);
             let ledger = match looks {
-                true => self.session.ledger_from_outside(),
-                false => self.session.ledger(),
+                true => self.tree.ledger_from_outside(),
+                false => self.tree.ledger(),
             };
             self.journal.append(&Entry::Ledger(ledger));
         }
@@ -148,20 +148,20 @@ impl<'a> Recorder<'a> {
     }
 
     fn write_ledger_if_due(&mut self) {
-        let now = self.session.elapsed();
+        let now = self.tree.elapsed();
         match self.ledger_at {
             // At the first sample a server only boots.
             None => self.ledger_at = Some(now),
             Some(at) if now >= at + LEDGER_INTERVAL => {
                 self.write_ledger();
-                self.ledger_at = Some(self.session.elapsed());
+                self.ledger_at = Some(self.tree.elapsed());
             }
             Some(_) => {}
         }
     }
 
     fn write_ledger(&mut self) {
-        let ledger = self.session.ledger();
+        let ledger = self.tree.ledger();
         self.journal.append(&Entry::Ledger(ledger));
     }
 

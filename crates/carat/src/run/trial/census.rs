@@ -2,7 +2,7 @@
 //!
 //! It follows the final figures, so its own work is in none of them. Nothing in the server is stopped or written.
 
-use crate::run::trial::session::TrialSession;
+use crate::run::trial::running::RunningTrial;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
 use crate::run::trial::{TrialError, TrialPhase};
 use carat_analysis::classes_of;
@@ -18,16 +18,16 @@ impl TrialSteps<'_> {
     /// nothing is kept: its sums would be too small.
     pub(super) fn take_census(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         observed: &mut Observations,
     ) -> Result<Option<Box<TrialCensus>>, TrialEnd> {
         if !self.experiment.measure.census {
             return Ok(None);
         }
-        session.begin(TrialPhase::Census);
+        trial.begin(TrialPhase::Census);
         let memory = memory_gate(&ProcRoot::default(), |_| {});
         let options = LookOptions { owners: true, memory, ..LookOptions::default() };
-        let members: BTreeSet<Identity> = session.server.members().into_iter().collect();
+        let members: BTreeSet<Identity> = trial.server.members().into_iter().collect();
         // One by one, so that Ctrl-C does not wait for all of them.
         let mut reading = OutsideReading::default();
         for member in &members {
@@ -39,7 +39,7 @@ impl TrialSteps<'_> {
             reading.refused.append(&mut one.refused);
         }
         // By identity, so that a worker which was replaced meanwhile is noticed.
-        let now: BTreeSet<Identity> = session.server.members().into_iter().collect();
+        let now: BTreeSet<Identity> = trial.server.members().into_iter().collect();
         match census_of(&reading, now == members) {
             Ok(census) => Ok(Some(Box::new(census))),
             Err(reason) => {

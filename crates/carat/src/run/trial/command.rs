@@ -2,9 +2,9 @@
 //! `[load.command]`.
 
 use crate::config::{CommandSpec, Placeholders};
-use crate::run::session::Session;
+use crate::run::sampled_tree::SampledTree;
 use crate::run::trial::TrialError;
-use crate::run::trial::service::{Service, filled};
+use crate::run::trial::side_process::{SideProcess, filled};
 use crate::target::{LaunchSpec, log_tail};
 use carat_model::{one_line, shorten};
 use carat_wire::env::TOKEN;
@@ -36,7 +36,7 @@ pub(crate) struct CommandOrder<'a> {
 /// A running command with its deadline.
 #[derive(Debug)]
 pub(crate) struct RunningCommand {
-    process: Service,
+    process: SideProcess,
     /// The name of its table and the command, for messages.
     title: String,
     log: PathBuf,
@@ -61,13 +61,13 @@ impl CommandOrder<'_> {
 impl RunningCommand {
     /// Starts it in a session of its own.
     pub(crate) fn start(
-        session: &mut Session<'_>,
+        server: &mut SampledTree<'_>,
         order: &CommandOrder<'_>,
     ) -> Result<Self, TrialError> {
         let (spec, name) = (order.launch_spec()?, order.name);
         let title = format!("{name} `{}`", spec.command.join(" "));
         let within = order.spec.within.0;
-        let process = Service::launch(session, name, &spec)?;
+        let process = SideProcess::launch(server, name, &spec)?;
         let deadline = Instant::now() + within;
         Ok(Self { process, title, log: spec.log, within, deadline })
     }

@@ -3,7 +3,7 @@
 use crate::config::CommandSpec;
 use crate::run::trial::command::RunningCommand;
 use crate::run::trial::paths::LOAD;
-use crate::run::trial::session::TrialSession;
+use crate::run::trial::running::RunningTrial;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
 use crate::run::trial::{TrialError, TrialPhase};
 use crate::target::log_tail;
@@ -17,29 +17,29 @@ impl TrialSteps<'_> {
     /// Runs the command until it ends. Returns its report, if it printed one.
     pub(super) fn drive_command(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         spec: &CommandSpec,
     ) -> Result<Option<LoadReport>, TrialEnd> {
         let order = self.order(LOAD, spec)?;
-        let running = RunningCommand::start(&mut session.server, &order)?;
+        let running = RunningCommand::start(&mut trial.server, &order)?;
         // Otherwise orphans of the command would count as the server's.
-        session.server.exclude_tree(running.pid());
+        trial.server.exclude_tree(running.pid());
         // Kept there, so that it is stopped whatever happens.
-        session.load_command = Some(running);
+        trial.load_command = Some(running);
         let end = loop {
-            let Some(running) = &mut session.load_command else {
+            let Some(running) = &mut trial.load_command else {
                 return Err(TrialError::Interrupted.into());
             };
             if let Some(end) = running.ended() {
                 break end;
             }
-            session
+            trial
                 .step(TrialPhase::Load, None)
                 .map_err(|end| self.early_end(end, Outcome::Crashed, "under load"))?;
         };
-        session.notes.extend(session.load_command.as_ref().and_then(RunningCommand::log_note));
+        trial.notes.extend(trial.load_command.as_ref().and_then(RunningCommand::log_note));
         // What it left running must not be in the final figures.
-        let left = session.load_command.take().map(|mut running| running.stop(self.grace(session)));
+        let left = trial.load_command.take().map(|mut running| running.stop(self.grace(trial)));
         if let Some(survivors) = left.filter(|left| !left.is_empty()) {
             return Err(TrialError::Survivors(survivors.join(", ")).into());
         }

@@ -11,14 +11,14 @@ mod paths;
 mod prepare;
 mod process_runner;
 mod run_steps;
-mod service;
-mod session;
+mod running;
+mod side_process;
 mod steps;
 mod types;
 
 pub use fake::{FakeRunner, FakeVariant};
 pub use paths::RunContext;
 pub(crate) use prepare::roots;
-pub use prepare::{PrepareError, Prepared, prepare};
+pub use prepare::{PrepareError, PreparedVariant, prepare_variants};
 pub use process_runner::ProcessRunner;
 pub use types::{TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// A variant that can be started once ports are chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
+pub struct PreparedVariant {
     /// Name and settings, for the results.
     pub variant: Variant,
     /// Program and arguments, with placeholders.
@@ -56,11 +56,11 @@ pub enum PrepareError {
 }
 
 /// Checks and prepares every variant. `inherited` returns variables of carat's own environment.
-pub fn prepare(
+pub fn prepare_variants(
     experiment: &Experiment,
     libraries: &Libraries,
     inherited: &dyn Fn(&str) -> Option<String>,
-) -> Result<Vec<Prepared>, PrepareError> {
+) -> Result<Vec<PreparedVariant>, PrepareError> {
     for (name, service) in &experiment.services {
         let user = format!("service `{name}`");
         let dir = directory(experiment, service.dir.as_deref(), &user)?;
@@ -109,7 +109,7 @@ fn prepare_one(
     spec: &VariantSpec,
     libraries: &Libraries,
     inherited: &dyn Fn(&str) -> Option<String>,
-) -> Result<Prepared, PrepareError> {
+) -> Result<PreparedVariant, PrepareError> {
     let settings = spec
         .settings(roots(inherited).as_deref())
         .map_err(|source| PrepareError::Setting { variant: spec.name.clone(), source })?;
@@ -146,7 +146,7 @@ fn prepare_one(
         settings: settings.describe(),
         controls: spec.controls.clone(),
     };
-    Ok(Prepared { variant, command: command.words().to_vec(), dir, settings, injection })
+    Ok(PreparedVariant { variant, command: command.words().to_vec(), dir, settings, injection })
 }
 
 /// The absolute path of `dir`, which must exist.
@@ -207,15 +207,15 @@ mod tests {
         }
     }
 
-    fn prepared(second: &str) -> Result<Vec<Prepared>, PrepareError> {
+    fn prepared(second: &str) -> Result<Vec<PreparedVariant>, PrepareError> {
         let inherited = |name: &str| (name == "PATH").then(|| "/usr/bin:/bin".to_owned());
-        prepare(&experiment(second), &libraries(), &inherited)
+        prepare_variants(&experiment(second), &libraries(), &inherited)
     }
 
     #[test]
     fn every_variant_has_an_environment_of_equal_size() {
         let prepared = prepared("settings = { arena_max = 2 }").unwrap();
-        let size = |one: &Prepared| -> usize {
+        let size = |one: &PreparedVariant| -> usize {
             one.injection.env.iter().map(|(name, value)| name.len() + value.len() + 2).sum()
         };
         assert_eq!(size(&prepared[0]), size(&prepared[1]));

@@ -2,11 +2,13 @@
 
 use crate::config::{Experiment, TrialTask};
 use crate::run::machine_facts;
-use crate::run::session::{Session, SessionOptions};
+use crate::run::sampled_tree::{SampledTree, TreeOptions};
 use crate::run::trial::paths::{RunContext, TrialPaths};
-use crate::run::trial::session::TrialSession;
+use crate::run::trial::running::RunningTrial;
 use crate::run::trial::steps::{TrialEnd, TrialSteps};
-use crate::run::trial::{Prepared, TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner};
+use crate::run::trial::{
+    PreparedVariant, TrialError, TrialPhase, TrialPlan, TrialProgress, TrialRunner,
+};
 use crate::target::Reaper;
 use carat_model::{MachineFacts, Observations, Outcome, Trial, metric};
 use carat_proc::observe::{SampleOptions, oom_kills};
@@ -24,7 +26,7 @@ const SHARE_OF_RUN: f64 = 0.05;
 #[derive(Debug)]
 pub struct ProcessRunner {
     experiment: Experiment,
-    prepared: Vec<Prepared>,
+    prepared: Vec<PreparedVariant>,
     /// Facts of the machine as each variant's server sees it, without its Ruby.
     machine: Vec<MachineFacts>,
     context: RunContext,
@@ -35,7 +37,7 @@ impl ProcessRunner {
     /// A runner for one experiment with prepared variants.
     pub fn new(
         experiment: Experiment,
-        prepared: Vec<Prepared>,
+        prepared: Vec<PreparedVariant>,
         context: RunContext,
         reaper: Reaper,
     ) -> Self {
@@ -58,10 +60,11 @@ impl TrialRunner for ProcessRunner {
         let paths = TrialPaths::new(&self.experiment, &self.context, plan)
             .map_err(TrialError::machine("cannot prepare a trial"))?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let options = session_options(&self.experiment);
-        let server = Session::new(options, self.context.interrupt.clone(), Some(&mut self.reaper))
-            .map_err(TrialError::machine("cannot find carat's own binary"))?;
-        let mut session = TrialSession::new(server, report);
+        let options = tree_options(&self.experiment);
+        let server =
+            SampledTree::new(options, self.context.interrupt.clone(), Some(&mut self.reaper))
+                .map_err(TrialError::machine("cannot find carat's own binary"))?;
+        let mut running = RunningTrial::new(server, report);
         let steps = TrialSteps {
             experiment: &self.experiment,
             prepared: &self.prepared[plan.variant],
@@ -71,23 +74,23 @@ impl TrialRunner for ProcessRunner {
             oom_kills: oom_kills(&ProcRoot::default()),
         };
         let mut observed = Observations::default();
-        let end = steps.run(&mut session, &mut observed);
+        let end = steps.run(&mut running, &mut observed);
         // Before the stop: what a server prints while it ends would push the cause out.
-        let printed = session.server.log_tail(50);
-        session.begin(TrialPhase::Stop);
+        let printed = running.server.log_tail(50);
+        running.begin(TrialPhase::Stop);
         let grace = self.experiment.server.stop_within.0;
-        let stopped = session.stop_server(grace);
+        let stopped = running.stop_server(grace);
         observed.notes.extend(stopped.forced.then(|| forced_note(grace)));
         // The services still run, because the cleanup may need them.
-        let unclean = steps.clean_up(&mut session);
+        let unclean = steps.clean_up(&mut running);
         let mut survivors = stopped.survivors;
-        survivors.extend(session.stop_services(grace));
+        survivors.extend(running.stop_services(grace));
         let log_tail = paths.whole_log(&printed);
-        observed.samples = std::mem::take(&mut session.samples);
-        observed.notes.append(&mut session.notes);
+        observed.samples = std::mem::take(&mut running.samples);
+        observed.notes.append(&mut running.notes);
         observed.notes.extend(observed.missed_peak());
-        let seconds = session.server.elapsed().as_secs_f64();
-        drop(session);
+        let seconds = running.server.elapsed().as_secs_f64();
+        drop(running);
         // If this fails, the folder is removed with the private directory of the run.
         let _ = fs::remove_dir_all(&paths.folder);
         // Before any outcome, because what still runs would disturb every later trial.
@@ -141,13 +144,13 @@ fn trial(
     }
 }
 
-fn session_options(experiment: &Experiment) -> SessionOptions {
+fn tree_options(experiment: &Experiment) -> TreeOptions {
     let every = experiment.measure.sample_every.0;
     let share = match experiment.task {
         TrialTask::Serve { .. } => SampleOptions::default().share,
         TrialTask::Run { .. } => SHARE_OF_RUN,
     };
-    SessionOptions {
+    TreeOptions {
         sampling: SampleOptions { every, share },
         // Each sample scans anew: a server can fork at any moment.
         rescan_after: Duration::ZERO,

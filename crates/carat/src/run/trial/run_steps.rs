@@ -6,7 +6,7 @@
 
 use crate::run::look_at_settings;
 use crate::run::trial::command::{failure, status_text};
-use crate::run::trial::session::{EarlyEnd, TrialSession};
+use crate::run::trial::running::{EarlyEnd, RunningTrial};
 use crate::run::trial::steps::{TrialEnd, TrialSteps, not_in_effect};
 use crate::run::trial::{TrialError, TrialPhase};
 use crate::target::ExitWatch;
@@ -30,22 +30,22 @@ impl TrialSteps<'_> {
     /// Runs the command until it ends.
     pub(super) fn run_to_end(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         observed: &mut Observations,
         within: Duration,
     ) -> Result<(), TrialEnd> {
-        self.begin(session)?;
+        self.begin(trial)?;
         // Before the start: the kernel counts the children of all trials.
         let cpu = children_cpu();
-        session.server.give_own_group();
-        let started = self.start_server(session)?;
+        trial.server.give_own_group();
+        let started = self.start_server(trial)?;
         // The start on the clock of the samples.
-        let from = session.server.elapsed().saturating_sub(started.elapsed());
+        let from = trial.server.elapsed().saturating_sub(started.elapsed());
         // From the start on, because a command can end before the first sample.
-        let watch = session.server.watch_exit();
+        let watch = trial.server.watch_exit();
         let wanted = !self.prepared.settings.describe().is_empty();
         let mut settings = SettingsSeen { wanted, missing: None };
-        let status = self.follow(session, (started, within), &mut settings)?;
+        let status = self.follow(trial, (started, within), &mut settings)?;
         let ended = watch.and_then(ExitWatch::ended).unwrap_or_else(Instant::now);
         let time = ended.saturating_duration_since(started);
         // The kernel adds a child's time when the child is waited for (getrusage(2)).
@@ -56,17 +56,17 @@ impl TrialSteps<'_> {
         observed.ruby = pages.iter().map(|page| page.ruby.clone()).find(|ruby| !ruby.is_empty());
         observed.collections = collections_of(&pages);
         observed.notes = settings.notes(started, ended);
-        observed.notes.extend(outlived(session));
-        observed.kernel_peak = session.server.server_peak();
-        self.read_group_peak(session, observed);
+        observed.notes.extend(outlived(trial));
+        observed.kernel_peak = trial.server.server_peak();
+        self.read_group_peak(trial, observed);
         self.judge(status)
     }
 
     /// The peak of the command's control group; a note on why it is unknown where the experiment asks for it.
-    fn read_group_peak(&self, session: &TrialSession<'_>, observed: &mut Observations) {
+    fn read_group_peak(&self, trial: &RunningTrial<'_>, observed: &mut Observations) {
         let (id, measure) = (MEMORY_GROUP_PEAK.id, &self.experiment.measure);
         let is_asked_for = measure.primary.id == id || measure.guards.contains_key(id);
-        match session.server.group_peak() {
+        match trial.server.group_peak() {
             Ok(peak) => observed.group_peak = Some(peak),
             Err(reason) if is_asked_for => {
                 observed.notes.push(format!("{id} is unknown: {reason}"));
@@ -78,13 +78,13 @@ impl TrialSteps<'_> {
     /// Samples the command until it ends, or until its deadline.
     fn follow(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         (started, within): (Instant, Duration),
         settings: &mut SettingsSeen,
     ) -> Result<ExitStatus, TrialEnd> {
         loop {
-            let samples = session.samples.len();
-            match session.step(TrialPhase::Run, None) {
+            let samples = trial.samples.len();
+            match trial.step(TrialPhase::Run, None) {
                 Ok(()) => {}
                 Err(EarlyEnd::Interrupted) => return Err(TrialError::Interrupted.into()),
                 Err(EarlyEnd::ServerEnded(status)) => return Ok(status),
@@ -93,16 +93,16 @@ impl TrialSteps<'_> {
                 let what = format!("still ran after {} s", within.as_secs_f64());
                 return Err(TrialEnd::Outcome(Outcome::Crashed, Some(self.failed(&what))));
             }
-            if session.samples.len() > samples && settings.is_open() {
-                self.look_at_settings(session, settings);
+            if trial.samples.len() > samples && settings.is_open() {
+                self.look_at_settings(trial, settings);
             }
         }
     }
 
-    fn look_at_settings(&self, session: &mut TrialSession<'_>, seen: &mut SettingsSeen) {
-        let members = session.server.members();
+    fn look_at_settings(&self, trial: &mut RunningTrial<'_>, seen: &mut SettingsSeen) {
+        let members = trial.server.members();
         let (settings, applied) = (&self.prepared.settings, &self.prepared.injection.applied);
-        let checks = look_at_settings(session.server.root(), &members, settings, applied).checks();
+        let checks = look_at_settings(trial.server.root(), &members, settings, applied).checks();
         if !checks.is_empty() {
             seen.missing = Some((not_in_effect(&checks), Instant::now()));
         }
@@ -142,8 +142,8 @@ impl SettingsSeen {
 }
 
 /// A note on processes that still run although the command has ended.
-fn outlived(session: &mut TrialSession<'_>) -> Option<String> {
-    let left = session.server.members().len();
+fn outlived(trial: &mut RunningTrial<'_>) -> Option<String> {
+    let left = trial.server.members().len();
     (left > 0).then(|| {
         let left = count(left, "process");
         format!("{left} of the command still ran after its end; stopped, and the processor time not counted")

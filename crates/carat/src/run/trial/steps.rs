@@ -6,9 +6,9 @@ use crate::run::look_at_settings;
 use crate::run::trial::command::{CommandEnd, CommandOrder, RunningCommand, status_text};
 use crate::run::trial::paths::{CLEANUP, PREPARE, RunContext, TrialPaths};
 use crate::run::trial::prepare::directory;
-use crate::run::trial::service::{Service, ServiceOrder, filled};
-use crate::run::trial::session::{EarlyEnd, TrialSession};
-use crate::run::trial::{Prepared, TrialError, TrialPhase};
+use crate::run::trial::running::{EarlyEnd, RunningTrial};
+use crate::run::trial::side_process::{ServiceOrder, SideProcess, filled};
+use crate::run::trial::{PreparedVariant, TrialError, TrialPhase};
 use crate::target::{LaunchSpec, LogSearch, NewRoot, check_ready, local, set_tree};
 use carat_load::clock::MonotonicTime;
 use carat_model::load_window;
@@ -56,7 +56,7 @@ impl From<TrialError> for TrialEnd {
 /// What the steps of one trial need to know.
 pub(crate) struct TrialSteps<'a> {
     pub(crate) experiment: &'a Experiment,
-    pub(crate) prepared: &'a Prepared,
+    pub(crate) prepared: &'a PreparedVariant,
     pub(crate) context: &'a RunContext,
     pub(crate) paths: &'a TrialPaths,
     /// The kernel's count of out-of-memory kills before the trial.
@@ -66,12 +66,12 @@ pub(crate) struct TrialSteps<'a> {
 impl TrialSteps<'_> {
     pub(crate) fn run(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         observed: &mut Observations,
     ) -> TrialEnd {
         let ran = match &self.experiment.task {
-            TrialTask::Serve { ready, load } => self.serve(session, observed, ready, load),
-            TrialTask::Run { within } => self.run_to_end(session, observed, within.0),
+            TrialTask::Serve { ready, load } => self.serve(trial, observed, ready, load),
+            TrialTask::Run { within } => self.run_to_end(trial, observed, within.0),
         };
         match ran {
             Ok(()) => TrialEnd::Outcome(Outcome::Ok, None),
@@ -80,68 +80,68 @@ impl TrialSteps<'_> {
     }
 
     /// Everything before the server.
-    pub(super) fn begin(&self, session: &mut TrialSession<'_>) -> Result<(), TrialEnd> {
-        self.start_services(session)?;
-        self.prepare(session)
+    pub(super) fn begin(&self, trial: &mut RunningTrial<'_>) -> Result<(), TrialEnd> {
+        self.start_services(trial)?;
+        self.run_preparation(trial)
     }
 
     fn serve(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         observed: &mut Observations,
         ready: &ReadyCondition,
         load: &TrialLoad,
     ) -> Result<(), TrialEnd> {
         // Before anything is started: the difference is what the whole trial takes.
         observed.available.0 = available(&ProcRoot::default());
-        self.begin(session)?;
-        let started = self.start_server(session)?;
-        self.wait_until_ready(session, ready)?;
+        self.begin(trial)?;
+        let started = self.start_server(trial)?;
+        self.wait_until_ready(trial, ready)?;
         observed.boot = Some(started.elapsed());
-        let members = session.server.members();
-        observed.ruby = ruby_description(session.server.root(), &members);
-        let ready = session.full_sample(Moment::Ready);
-        session.keep(ready.clone());
+        let members = trial.server.members();
+        observed.ruby = ruby_description(trial.server.root(), &members);
+        let ready = trial.full_sample(Moment::Ready);
+        trial.keep(ready.clone());
         observed.ready = Some(ready);
-        let (before, report) = self.run_load(session, observed, load)?;
-        session
+        let (before, report) = self.run_load(trial, observed, load)?;
+        trial
             .rest(TrialPhase::Settle, self.experiment.measure.settle.0)
             .map_err(|end| self.early_end(end, Outcome::Crashed, "after the load"))?;
-        let mut last = session.full_sample(Moment::End);
+        let mut last = trial.full_sample(Moment::End);
         observed.available.1 = available(&ProcRoot::default());
         // A request to the probes makes the server work, so it comes after every other figure.
-        let members = session.server.members();
-        let now = Collections::read(session.server.root(), &members);
+        let members = trial.server.members();
+        let now = Collections::read(trial.server.root(), &members);
         observed.collections = now.since(&before);
-        observed.notes = self.settings_not_in_effect(session.server.root(), &members);
-        last.ledger = Some(Box::new(session.server.ledger()));
-        last.census = self.take_census(session, observed)?;
-        session.keep(last.clone());
+        observed.notes = self.settings_not_in_effect(trial.server.root(), &members);
+        last.ledger = Some(Box::new(trial.server.ledger()));
+        last.census = self.take_census(trial, observed)?;
+        trial.keep(last.clone());
         let ended_ms = last.at_ms;
         observed.last = Some(last);
         let invalid = report.as_ref().and_then(LoadReport::invalid_because);
         observed.load = report;
         match invalid {
             Some(why) => Err(TrialEnd::Outcome(Outcome::LoadInvalid, Some(why))),
-            None => self.wait_idle(session, observed, ended_ms),
+            None => self.wait_idle(trial, observed, ended_ms),
         }
     }
 
     /// Samples the idle server some time after the final figures, which were read at `ended_ms`, if the experiment asks to.
     fn wait_idle(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         observed: &mut Observations,
         ended_ms: u64,
     ) -> Result<(), TrialEnd> {
         let Some(idle) = self.experiment.measure.idle else { return Ok(()) };
         // From the final figures on, whatever the census took.
         let end = Duration::from_millis(ended_ms) + idle.0;
-        session
-            .rest(TrialPhase::Idle(idle.0), end.saturating_sub(session.server.elapsed()))
+        trial
+            .rest(TrialPhase::Idle(idle.0), end.saturating_sub(trial.server.elapsed()))
             .map_err(|end| self.early_end(end, Outcome::Crashed, "after the load"))?;
-        let sample = session.full_sample(Moment::Idle);
-        session.keep(sample.clone());
+        let sample = trial.full_sample(Moment::Idle);
+        trial.keep(sample.clone());
         observed.idle = Some(sample);
         Ok(())
     }
@@ -149,7 +149,7 @@ impl TrialSteps<'_> {
     /// Warms the server up and runs the measured load. Returns the collections before it and its report.
     fn run_load(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         observed: &mut Observations,
         load: &TrialLoad,
     ) -> Result<(Collections, Option<LoadReport>), TrialEnd> {
@@ -157,7 +157,7 @@ impl TrialSteps<'_> {
         if let TrialLoad::Generated(load) = load
             && let Some(warmup) = load.warmup(&authority)
         {
-            let report = self.drive(session, self.located(warmup)?, TrialPhase::WarmUp)?;
+            let report = self.drive(trial, self.located(warmup)?, TrialPhase::WarmUp)?;
             if let Some(why) = report.refused_because() {
                 observed.load = Some(report);
                 let why = format!("requests before the measured load: {why}");
@@ -165,26 +165,26 @@ impl TrialSteps<'_> {
             }
         }
         // After the warm-up, so that its growth does not count as that of the load.
-        let start = session.full_sample(Moment::Start);
-        session.keep(start.clone());
+        let start = trial.full_sample(Moment::Start);
+        trial.keep(start.clone());
         observed.start = Some(start);
-        let members = session.server.members();
-        let before = Collections::read(session.server.root(), &members);
-        let (from, ticks) = (session.server.elapsed_ms(), session.server.cpu_ticks());
+        let members = trial.server.members();
+        let before = Collections::read(trial.server.root(), &members);
+        let (from, ticks) = (trial.server.elapsed_ms(), trial.server.cpu_ticks());
         let merging = merging_ticks(&ProcRoot::default());
-        // The report has the clock of the machine, the samples that of the session.
+        // The report has the clock of the machine, the samples that of the trial.
         let began_ms = MonotonicTime::now().millis().saturating_sub(from);
         let report = match load {
             TrialLoad::Generated(load) => {
                 let spec = self.located(load.measured(&authority))?;
-                Some(self.drive(session, spec, TrialPhase::Load)?)
+                Some(self.drive(trial, spec, TrialPhase::Load)?)
             }
-            TrialLoad::Command(spec) => self.drive_command(session, spec)?,
+            TrialLoad::Command(spec) => self.drive_command(trial, spec)?,
         };
-        let around = (from, session.server.elapsed_ms());
+        let around = (from, trial.server.elapsed_ms());
         let window = report.as_ref().map_or(around, |report| load_window(report, began_ms, around));
         observed.window_ms = Some(window);
-        observed.cpu = Some(time_of(session.server.cpu_ticks().saturating_sub(ticks)));
+        observed.cpu = Some(time_of(trial.server.cpu_ticks().saturating_sub(ticks)));
         let merged = merging_ticks(&ProcRoot::default()).zip(merging);
         observed.merging = merged.map(|(after, before)| time_of(after.saturating_sub(before)));
         Ok((before, report))
@@ -193,7 +193,7 @@ impl TrialSteps<'_> {
     /// A load with the folder of its files and the address of its service.
     fn located(&self, load: LoadSpec) -> Result<LoadSpec, TrialError> {
         let filled = load.filled(|text| fill_address(text, &self.paths.values));
-        let filled = filled.map_err(|what| TrialError::Service(format!("[load]: {what}")))?;
+        let filled = filled.map_err(|what| TrialError::Setup(format!("[load]: {what}")))?;
         Ok(filled.in_folder(&self.experiment.folder))
     }
 
@@ -240,14 +240,14 @@ impl TrialSteps<'_> {
         (otherwise, what)
     }
 
-    fn start_services(&self, session: &mut TrialSession<'_>) -> Result<(), TrialError> {
+    fn start_services(&self, trial: &mut RunningTrial<'_>) -> Result<(), TrialError> {
         for (name, spec) in &self.experiment.services {
-            session.begin(TrialPhase::Services);
+            trial.begin(TrialPhase::Services);
             let port = self.paths.service_ports[name];
             let mut values = self.paths.values.clone();
             values.insert("port".into(), port.to_string());
             let dir = directory(self.experiment, spec.dir.as_deref(), &format!("service `{name}`"))
-                .map_err(|error| TrialError::Service(error.to_string()))?;
+                .map_err(|error| TrialError::Setup(error.to_string()))?;
             let order = ServiceOrder {
                 name,
                 spec,
@@ -259,8 +259,8 @@ impl TrialSteps<'_> {
                 log: self.paths.folder.join(format!("{name}.log")),
             };
             // Kept before it is ready, so that it is stopped if it never is.
-            session.services.push(Service::start(&mut session.server, &order)?);
-            if let Some(service) = session.services.last_mut() {
+            trial.services.push(SideProcess::start(&mut trial.server, &order)?);
+            if let Some(service) = trial.services.last_mut() {
                 service.wait(&order, &self.context.interrupt)?;
             }
         }
@@ -268,11 +268,11 @@ impl TrialSteps<'_> {
     }
 
     /// Runs the command of `[prepare]`. From here on the trial needs its `[cleanup]`.
-    fn prepare(&self, session: &mut TrialSession<'_>) -> Result<(), TrialEnd> {
-        session.cleanup_due = true;
+    fn run_preparation(&self, trial: &mut RunningTrial<'_>) -> Result<(), TrialEnd> {
+        trial.cleanup_due = true;
         let Some(spec) = &self.experiment.prepare else { return Ok(()) };
-        session.begin(TrialPhase::Prepare);
-        match self.run_command(session, PREPARE, spec, Interrupt::requested)? {
+        trial.begin(TrialPhase::Prepare);
+        match self.run_command(trial, PREPARE, spec, Interrupt::requested)? {
             Some(Ok(())) => Ok(()),
             Some(Err(problem)) => Err(TrialEnd::Outcome(Outcome::NeverReady, Some(problem))),
             None => Err(TrialError::Interrupted.into()),
@@ -282,10 +282,10 @@ impl TrialSteps<'_> {
     /// Runs the command of `[cleanup]`, whatever happened before. Returns what went wrong.
     ///
     /// A first Ctrl-C lets it finish, because the user expects to find nothing left.
-    pub(crate) fn clean_up(&self, session: &mut TrialSession<'_>) -> Option<String> {
-        let spec = self.experiment.cleanup.as_ref().filter(|_| session.cleanup_due)?;
-        session.begin(TrialPhase::Cleanup);
-        match self.run_command(session, CLEANUP, spec, Interrupt::requested_again) {
+    pub(crate) fn clean_up(&self, trial: &mut RunningTrial<'_>) -> Option<String> {
+        let spec = self.experiment.cleanup.as_ref().filter(|_| trial.cleanup_due)?;
+        trial.begin(TrialPhase::Cleanup);
+        match self.run_command(trial, CLEANUP, spec, Interrupt::requested_again) {
             Ok(Some(end)) => end.err(),
             Ok(None) => Some("cleanup was stopped by a second Ctrl-C".to_owned()),
             Err(error) => Some(error.to_string()),
@@ -295,16 +295,16 @@ impl TrialSteps<'_> {
     /// Runs a command beside the server until it ends, or until `gives_up`.
     fn run_command(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         name: &str,
         spec: &CommandSpec,
         gives_up: fn(&Interrupt) -> bool,
     ) -> Result<Option<CommandEnd>, TrialError> {
         let order = self.order(name, spec)?;
-        let mut running = RunningCommand::start(&mut session.server, &order)?;
+        let mut running = RunningCommand::start(&mut trial.server, &order)?;
         let end = running.wait(|| gives_up(&self.context.interrupt));
-        session.notes.extend(running.log_note());
-        let survivors = running.stop(self.grace(session));
+        trial.notes.extend(running.log_note());
+        let survivors = running.stop(self.grace(trial));
         match survivors.is_empty() {
             true => Ok(end),
             false => Err(TrialError::Survivors(survivors.join(", "))),
@@ -312,8 +312,8 @@ impl TrialSteps<'_> {
     }
 
     /// How long a command beside the server has to end after TERM.
-    pub(super) fn grace(&self, session: &TrialSession<'_>) -> Duration {
-        session.server.grace(self.experiment.server.stop_within.0)
+    pub(super) fn grace(&self, trial: &RunningTrial<'_>) -> Duration {
+        trial.server.grace(self.experiment.server.stop_within.0)
     }
 
     pub(super) fn order<'a>(
@@ -327,7 +327,7 @@ impl TrialSteps<'_> {
         let dir = match spec.dir.as_deref() {
             None => self.prepared.dir.clone(),
             dir => directory(self.experiment, dir, name)
-                .map_err(|error| TrialError::Service(error.to_string()))?,
+                .map_err(|error| TrialError::Setup(error.to_string()))?,
         };
         Ok(CommandOrder {
             name,
@@ -346,22 +346,19 @@ impl TrialSteps<'_> {
         self.paths.folder.join("pages")
     }
 
-    pub(super) fn start_server(
-        &self,
-        session: &mut TrialSession<'_>,
-    ) -> Result<Instant, TrialError> {
+    pub(super) fn start_server(&self, trial: &mut RunningTrial<'_>) -> Result<Instant, TrialError> {
         let pages = self.pages();
         fs::create_dir(&pages).map_err(TrialError::machine("cannot prepare a trial"))?;
         let spec = self.launch_spec(&pages)?;
-        let services: Vec<u32> = session.services.iter().map(Service::pid).collect();
-        session.server.launch(&spec, services).map_err(|source| TrialError::Launch {
+        let services: Vec<u32> = trial.services.iter().map(SideProcess::pid).collect();
+        trial.server.launch(&spec, services).map_err(|source| TrialError::Launch {
             what: format!("the server of variant `{}`", self.prepared.variant.name),
             source,
         })
     }
 
     fn launch_spec(&self, pages: &Path) -> Result<LaunchSpec, TrialError> {
-        let Prepared { command, injection, .. } = self.prepared;
+        let PreparedVariant { command, injection, .. } = self.prepared;
         let (command, mut env) = filled(command, &injection.env, &self.paths.values)?;
         set_tree(&mut env, &self.paths.token, pages);
         if matches!(self.experiment.task, TrialTask::Run { .. }) {
@@ -390,7 +387,7 @@ impl TrialSteps<'_> {
 
     fn wait_until_ready(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         ready: &ReadyCondition,
     ) -> Result<(), TrialEnd> {
         let (address, mut log) = (local(self.paths.port), LogSearch::new(self.server_log()));
@@ -414,7 +411,7 @@ impl TrialSteps<'_> {
                 let why = format!("after {within} s the server still {}", not_ready.0);
                 return Err(TrialEnd::Outcome(Outcome::NeverReady, Some(why)));
             }
-            session
+            trial
                 .step(TrialPhase::Boot, None)
                 .map_err(|end| self.early_end(end, Outcome::NeverReady, "before it was ready"))?;
         }
@@ -422,21 +419,21 @@ impl TrialSteps<'_> {
 
     fn drive(
         &self,
-        session: &mut TrialSession<'_>,
+        trial: &mut RunningTrial<'_>,
         spec: LoadSpec,
         phase: TrialPhase,
     ) -> Result<LoadReport, TrialEnd> {
-        session.generator = Some(session.server.spawn_generator(&spec).map_err(TrialError::from)?);
+        trial.generator = Some(trial.server.spawn_generator(&spec).map_err(TrialError::from)?);
         loop {
-            let Some(generator) = &mut session.generator else {
+            let Some(generator) = &mut trial.generator else {
                 return Err(TrialError::Interrupted.into());
             };
             if let Some(report) = generator.poll().map_err(TrialError::from)? {
-                session.generator = None;
+                trial.generator = None;
                 return Ok(report);
             }
             let done = generator.progress().share();
-            session
+            trial
                 .step(phase, done)
                 .map_err(|end| self.early_end(end, Outcome::Crashed, "under load"))?;
         }

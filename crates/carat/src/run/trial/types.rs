@@ -90,9 +90,9 @@ pub enum TrialError {
         what: String,
         source: LaunchError,
     },
-    /// A service did not become ready.
+    /// What runs beside the server could not be set up: a service, a placeholder, a folder.
     #[error("{0}")]
-    Service(String),
+    Setup(String),
     /// The command of `[cleanup]` failed in a trial that has no outcome.
     #[error("{0}; what it should have removed is still there")]
     Cleanup(String),

@@ -9,7 +9,7 @@ use carat_model::metric::{self, Metric};
 use carat_model::{Outcome, Trial};
 use carat_ruby::RubyVersion;
 use carat_settings::SearchedServer;
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 
 /// Blocks of two trials each, so that a standard deviation within blocks is known.
 const LOOK_BLOCKS: u32 = 3;

@@ -4,7 +4,7 @@ use crate::run::tune::goal::{change, worse};
 use carat_analysis::TriedConfiguration;
 use carat_model::metric::Metric;
 use carat_model::{Outcome, Trial};
-use carat_stats::budget::median;
+use carat_stats::summary::median;
 use std::collections::BTreeMap;
 
 /// Every configuration of a search, by its words.

@@ -1,4 +1,4 @@
-//! A sampling session: one process tree, from its start to its end, sampled whenever a sample is due.
+//! One process tree, from its start to its end, sampled whenever a sample is due.
 //!
 //! Trials, recordings and `exec --verify` share it. They differ in what they do with the samples.
 
@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 /// What a trial notes of a process that may not be the server's.
 const DOUBTFUL: &str = "lost its parent and does not show whether the server or something beside it started it; it counts as the server's";
 
-/// How a session samples.
+/// How a tree is sampled.
 #[derive(Debug, Clone)]
-pub(crate) struct SessionOptions {
+pub(crate) struct TreeOptions {
     /// Period and budget of the sampler.
     pub(crate) sampling: SampleOptions,
     /// How long the result of a scan for members may be used. A scan reads every process of the machine.
@@ -51,7 +51,7 @@ pub(crate) enum ProbeAccess {
 
 /// The result of one step.
 #[derive(Debug)]
-pub(crate) enum SessionStep {
+pub(crate) enum TreeStep {
     /// No sample was due.
     NotDue,
     /// The tree has no member left.
@@ -60,20 +60,21 @@ pub(crate) enum SessionStep {
     Sampled(Box<Sample>),
 }
 
-/// One process tree, its sampler, and the server process if the session launched it.
+/// One process tree, its sampler, and the server process if carat launched it.
 #[derive(Debug)]
-pub(crate) struct Session<'a> {
+pub(crate) struct SampledTree<'a> {
     /// Carat's own binary, which is executed again for every helper process.
     exe: PathBuf,
     root: ProcRoot,
-    options: SessionOptions,
+    options: TreeOptions,
     sampler: Sampler,
     probes: Probes,
     began: Instant,
     interrupt: Interrupt,
     reaper: Option<&'a mut Reaper>,
     tree: Option<Tree>,
-    server: Option<Server>,
+    /// The process that it launched.
+    process: Option<Server>,
     /// The control group of the server alone, or why it has none; `None` where nobody asked for one.
     group: Option<Result<CommandGroup, String>>,
     launched: bool,
@@ -83,13 +84,13 @@ pub(crate) struct Session<'a> {
     sampled: usize,
 }
 
-impl<'a> Session<'a> {
-    /// Starts the session's clock. Every member is registered with `reaper`, if given.
+impl<'a> SampledTree<'a> {
+    /// Starts the clock. Every member is registered with `reaper`, if given.
     ///
     /// # Errors
     /// If carat's own binary cannot be found.
     pub(crate) fn new(
-        options: SessionOptions,
+        options: TreeOptions,
         interrupt: Interrupt,
         reaper: Option<&'a mut Reaper>,
     ) -> io::Result<Self> {
@@ -105,7 +106,7 @@ impl<'a> Session<'a> {
             interrupt,
             reaper,
             tree: None,
-            server: None,
+            process: None,
             group: None,
             launched: false,
             members: Vec::new(),
@@ -114,7 +115,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Samples a tree that the session does not stop.
+    /// Samples a tree that it does not stop.
     pub(crate) fn attach(&mut self, tree: Tree) {
         self.tree = Some(tree);
     }
@@ -143,7 +144,7 @@ impl<'a> Session<'a> {
         }
         // What came before is the time of the helper.
         let started = Instant::now();
-        self.server = Some(pending.exec()?);
+        self.process = Some(pending.exec()?);
         Ok(started)
     }
 
@@ -191,17 +192,17 @@ impl<'a> Session<'a> {
 
     /// Exit status of the server that the session launched; `None` while it runs.
     pub(crate) fn server_ended(&mut self) -> Option<ExitStatus> {
-        self.server.as_mut().and_then(Server::ended)
+        self.process.as_mut().and_then(Server::ended)
     }
 
     /// Highest memory of the largest of its processes that were waited for, as the kernel recorded it; `None` while it runs.
     pub(crate) fn server_peak(&mut self) -> Option<Bytes> {
-        self.server.as_mut().and_then(Server::peak)
+        self.process.as_mut().and_then(Server::peak)
     }
 
     /// A note if the server printed more than its log may have.
     pub(crate) fn log_note(&self) -> Option<String> {
-        self.server.as_ref()?.log_note().map(|note| format!("the server {note}"))
+        self.process.as_ref()?.log_note().map(|note| format!("the server {note}"))
     }
 
     /// Whether the process that the session launched and that ended this way has left a server in the background, as
@@ -213,12 +214,12 @@ impl<'a> Session<'a> {
 
     /// Begins to wait for the end of the server that the session launched.
     pub(crate) fn watch_exit(&self) -> Option<ExitWatch> {
-        self.server.as_ref().map(|server| ExitWatch::start(server.identity()))
+        self.process.as_ref().map(|server| ExitWatch::start(server.identity()))
     }
 
     /// The last lines that the server printed.
     pub(crate) fn log_tail(&self, lines: usize) -> String {
-        self.server.as_ref().map(|server| server.log_tail(lines)).unwrap_or_default()
+        self.process.as_ref().map(|server| server.log_tail(lines)).unwrap_or_default()
     }
 
     /// Starts a load generator, which is not part of the tree.
@@ -244,15 +245,15 @@ impl<'a> Session<'a> {
     }
 
     /// Takes a sample if one is due, or if `answered` requests reach a number at which a full one is requested.
-    pub(crate) fn step(&mut self, answered: Option<u64>, access: ProbeAccess) -> SessionStep {
+    pub(crate) fn step(&mut self, answered: Option<u64>, access: ProbeAccess) -> TreeStep {
         let reached = answered.and_then(|answered| self.reached_full_sample(answered));
         // A number of requests does not wait for the next period.
         if reached.is_none() && !self.sampler.wait(self.elapsed()).is_zero() {
-            return SessionStep::NotDue;
+            return TreeStep::NotDue;
         }
         let members = self.recent_members();
         if members.is_empty() {
-            return SessionStep::TreeEnded;
+            return TreeStep::TreeEnded;
         }
         // After the scan, which can take longer than the sample.
         let at = self.elapsed();
@@ -270,7 +271,7 @@ impl<'a> Session<'a> {
             self.probes.request(self.elapsed());
         }
         self.sampled = sample.members.len();
-        SessionStep::Sampled(Box::new(sample))
+        TreeStep::Sampled(Box::new(sample))
     }
 
     /// Sleeps until the next sample is due, but not longer than the options allow.
@@ -353,11 +354,11 @@ impl<'a> Session<'a> {
         let report = tree.map(|mut tree| {
             stop(&mut tree, grace, || {
                 // Its status is collected meanwhile, or it would stay a zombie of carat.
-                self.server.as_mut().map(Server::ended);
+                self.process.as_mut().map(Server::ended);
             })
         });
         // After its tree, because dropping the handle kills the leader alone.
-        self.server = None;
+        self.process = None;
         report.unwrap_or_default()
     }
 
@@ -391,7 +392,7 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for SampledTree<'_> {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
     }

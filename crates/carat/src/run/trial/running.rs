@@ -1,8 +1,8 @@
 //! Everything that runs during one trial, so that all of it is sampled and all of it is stopped.
 
-use crate::run::session::{ProbeAccess, Session, SessionStep};
+use crate::run::sampled_tree::{ProbeAccess, SampledTree, TreeStep};
 use crate::run::trial::command::RunningCommand;
-use crate::run::trial::service::Service;
+use crate::run::trial::side_process::SideProcess;
 use crate::run::trial::{TrialPhase, TrialProgress};
 use crate::target::StopReport;
 use carat_load::Generator;
@@ -11,10 +11,10 @@ use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The server's session and the processes beside it.
-pub(crate) struct TrialSession<'a> {
-    pub(crate) server: Session<'a>,
-    pub(crate) services: Vec<Service>,
+/// The server's tree of processes and the processes beside it.
+pub(crate) struct RunningTrial<'a> {
+    pub(crate) server: SampledTree<'a>,
+    pub(crate) services: Vec<SideProcess>,
     pub(crate) generator: Option<Generator>,
     /// The command of `[load.command]`.
     pub(crate) load_command: Option<RunningCommand>,
@@ -35,8 +35,8 @@ pub(crate) enum EarlyEnd {
     ServerEnded(ExitStatus),
 }
 
-impl<'a> TrialSession<'a> {
-    pub(crate) fn new(server: Session<'a>, report: &'a mut dyn FnMut(TrialProgress)) -> Self {
+impl<'a> RunningTrial<'a> {
+    pub(crate) fn new(server: SampledTree<'a>, report: &'a mut dyn FnMut(TrialProgress)) -> Self {
         Self {
             server,
             services: Vec::new(),
@@ -73,7 +73,7 @@ impl<'a> TrialSession<'a> {
             TrialPhase::Load | TrialPhase::Run => ProbeAccess::Read,
             _ => ProbeAccess::Ignored,
         };
-        if let SessionStep::Sampled(sample) = self.server.step(answered, access) {
+        if let TreeStep::Sampled(sample) = self.server.step(answered, access) {
             let memory = displayed_memory(&sample);
             self.keep(*sample);
             (self.report)(TrialProgress { phase, done, memory });
@@ -142,7 +142,7 @@ impl<'a> TrialSession<'a> {
     }
 }
 
-impl Drop for TrialSession<'_> {
+impl Drop for RunningTrial<'_> {
     fn drop(&mut self) {
         self.stop_server(Duration::ZERO);
         self.stop_services(Duration::ZERO);

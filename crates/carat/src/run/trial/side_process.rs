@@ -2,7 +2,7 @@
 
 use crate::config::{Placeholders, ServiceSpec, fill};
 use crate::run::Interrupt;
-use crate::run::session::Session;
+use crate::run::sampled_tree::SampledTree;
 use crate::run::trial::TrialError;
 use crate::target::{LaunchSpec, LogSearch, Server, check_ready, local, stop};
 use carat_proc::process::{ProcRoot, Tree};
@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running service, or another process beside the server.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct SideProcess {
     /// What it is, for messages.
     what: String,
     server: Server,
@@ -52,29 +52,29 @@ pub(super) fn filled<'a>(
     env: impl IntoIterator<Item = (&'a String, &'a String)>,
     values: &Placeholders,
 ) -> Result<(Vec<String>, BTreeMap<String, String>), TrialError> {
-    let fill = |text: &str| fill(text, values).map_err(TrialError::Service);
+    let fill = |text: &str| fill(text, values).map_err(TrialError::Setup);
     let command = words.iter().map(|word| fill(word)).collect::<Result<_, _>>()?;
     let env = env.into_iter().map(|(name, value)| Ok((name.clone(), fill(value)?)));
     Ok((command, env.collect::<Result<_, TrialError>>()?))
 }
 
-impl Service {
-    /// Starts it beside the server of a session.
+impl SideProcess {
+    /// Starts it beside the server.
     pub(crate) fn start(
-        session: &mut Session<'_>,
+        server: &mut SampledTree<'_>,
         order: &ServiceOrder<'_>,
     ) -> Result<Self, TrialError> {
-        Self::launch(session, &format!("service `{}`", order.name), &order.launch_spec()?)
+        Self::launch(server, &format!("service `{}`", order.name), &order.launch_spec()?)
     }
 
-    /// Starts a process beside the server of a session; `what` names it in an error.
+    /// Starts a process beside the server; `what` names it in an error.
     pub(crate) fn launch(
-        session: &mut Session<'_>,
+        server: &mut SampledTree<'_>,
         what: &str,
         spec: &LaunchSpec,
     ) -> Result<Self, TrialError> {
         let failed = |source| TrialError::Launch { what: what.to_owned(), source };
-        let pending = session.start_pending(spec).map_err(failed)?;
+        let pending = server.start_pending(spec).map_err(failed)?;
         let token = spec.env.get(TOKEN).cloned().unwrap_or_default();
         let tree = Tree::new(ProcRoot::default(), pending.identity(), token);
         let server = pending.exec().map_err(failed)?;
@@ -111,7 +111,7 @@ impl Service {
             let tail = self.server.log_tail(5);
             let name = order.name;
             debug!(name, problem, "the service is not ready");
-            return Err(TrialError::Service(format!(
+            return Err(TrialError::Setup(format!(
                 "service `{name}` {problem}; it printed:\n{tail}"
             )));
         }

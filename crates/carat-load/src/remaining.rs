@@ -18,14 +18,14 @@ pub(crate) struct SendPlan {
 
 /// The sends that remain.
 #[derive(Debug)]
-pub(crate) struct RequestBudget {
+pub(crate) struct RemainingSends {
     left: Option<u64>,
     until: Option<MonotonicTime>,
     schedule: Option<SendSchedule>,
     handed: u64,
 }
 
-impl RequestBudget {
+impl RemainingSends {
     /// Nothing to send.
     pub(crate) fn none() -> Self {
         Self { left: Some(0), until: None, schedule: None, handed: 0 }
@@ -107,13 +107,13 @@ mod tests {
     #[test]
     fn a_closed_load_hands_out_until_its_count_or_its_time_is_over() {
         let mut budget =
-            RequestBudget::begin(&SendPlan { count: Some(2), ..plan() }, MonotonicTime(0));
+            RemainingSends::begin(&SendPlan { count: Some(2), ..plan() }, MonotonicTime(0));
         assert_eq!(
             [5, 6, 7].map(|at| budget.next(MonotonicTime(at)).map(|m| m.0)),
             [Some(5), Some(6), None]
         );
         let mut budget =
-            RequestBudget::begin(&SendPlan { seconds: Some(1e-9), ..plan() }, MonotonicTime(5));
+            RemainingSends::begin(&SendPlan { seconds: Some(1e-9), ..plan() }, MonotonicTime(5));
         assert_eq!([5, 6].map(|at| budget.next(MonotonicTime(at)).is_some()), [true, false]);
     }
 
@@ -126,7 +126,7 @@ mod tests {
         {
             let start = MonotonicTime(100);
             let schedule = RecordedSchedule::new(start, times.clone(), shard);
-            let mut budget = RequestBudget::begin(&plan, start).at(schedule);
+            let mut budget = RemainingSends::begin(&plan, start).at(schedule);
             assert!(budget.is_open());
             assert_eq!(budget.next(MonotonicTime(104)), Some(start));
             assert_eq!(budget.next(MonotonicTime(104)), None);
@@ -145,7 +145,7 @@ mod tests {
             epoch: MonotonicTime(0),
             shard: Shard { index: 0, threads: 1 },
         });
-        let mut budget = RequestBudget::begin(
+        let mut budget = RemainingSends::begin(
             &SendPlan { seconds: Some(3e-9), open, ..plan() },
             MonotonicTime(0),
         );

@@ -5,6 +5,7 @@
 //! called equivalent within ±Δ in about 92 of 100 (`bin/bench stats` prints the table).
 
 use crate::normal;
+use crate::summary::median;
 
 /// Blocks per squared ratio of spread to difference.
 const BLOCKS_PER_SQUARE: f64 = 37.0;
@@ -57,15 +58,6 @@ pub fn detectable(spread: f64, budget: u32) -> Option<f64> {
     // A single look leaves out no average, so its interval is wider than the rule assumes.
     let coarse = if budget < COARSE_BELOW { COARSE } else { 1.0 };
     (budget >= 6).then(|| coarse * spread * (BLOCKS_PER_SQUARE / f64::from(budget)).sqrt())
-}
-
-/// The median; `None` without values.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    // With an odd number both places are the middle, so one formula serves both cases.
-    Some(0.5 * (sorted[last / 2] + sorted[last - last / 2]))
 }
 
 #[cfg(test)]
