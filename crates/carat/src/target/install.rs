@@ -7,13 +7,13 @@ use crate::target::library::{
     Libraries, LibraryError, NAMES, check_loadable, content_hash, files, holds, unpack_in_cache,
     write,
 };
-use crate::target::trust::{changeable_by_others, existing, why_changeable};
+use crate::target::trust::{changeable_by_others, closed_to_others, existing, why_changeable};
 use carat_files::own_user;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The folder of all versions, below the prefix.
@@ -176,14 +176,11 @@ pub fn check_lasting(file: &Path) -> Result<(), LastingError> {
     if PASSING.iter().any(|folder| file.starts_with(folder)) || is_in_memory(&file) {
         return Err(LastingError::Passing(file));
     }
-    for part in file.ancestors() {
-        // Others must pass through the folders and read the file.
-        let needed = if part.is_dir() { 0o001 } else { 0o004 };
-        if fs::metadata(part).is_ok_and(|found| found.mode() & needed == 0) {
-            return Err(LastingError::Unreadable(part.to_owned()));
-        }
+    match closed_to_others(&file) {
+        Ok(Some(part)) => Err(LastingError::Unreadable(part)),
+        // What cannot be read here cannot be judged; whoever loads it will say so.
+        Ok(None) | Err(_) => Ok(()),
     }
-    Ok(())
 }
 
 /// Whether a file is in memory, on a system that is not in memory as a whole.

@@ -3,7 +3,7 @@
 //! Servers load these files, so no existing file is trusted: folders must be private, no other user may rename them,
 //! links are rejected, and a file is used only if its content equals the embedded content.
 
-use crate::target::trust::{changeable_by_others, existing};
+use crate::target::trust::{can_become_others, changeable_by_others, closed_to_others, existing};
 use carat_files::own_user;
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
@@ -69,6 +69,12 @@ pub enum LibraryError {
          that only this user and root can write to, as are those above it"
     )]
     Changeable(PathBuf),
+    /// A server that changes its user could not load the libraries, and Ruby does not start without a file of `RUBYOPT`.
+    #[error(
+        "{0}: other users cannot enter it, so a server that changes its user could not start; run `carat install` as root, or set \
+         XDG_CACHE_HOME to a folder that every user can enter"
+    )]
+    Closed(PathBuf),
     /// The kernel does not map libraries from this mount.
     #[error(
         "{0}: mounted noexec, so no library can be loaded from it; set XDG_CACHE_HOME to another folder"
@@ -131,8 +137,8 @@ fn unpack_in_first(roots: &[PathBuf]) -> Result<Libraries, LibraryError> {
 /// Unpacks into `cache_root/<content hash>/`, unless an earlier call has.
 ///
 /// Creates `cache_root` if it is missing. Both folders must belong to this user and not be links. Other users may not write to
-/// them, nor enter the second unless this user is root, nor rename any folder above. Nothing is created in a folder of
-/// another user.
+/// them, nor rename any folder above. They must be able to enter them and every folder above if this user's servers can change
+/// their user, and otherwise may not enter the second. Nothing is created in a folder of another user.
 pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
     let cache_root = &without_links_above(cache_root)?;
     // Ruby splits RUBYOPT at white space and knows no quotes.
@@ -140,7 +146,8 @@ pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
         return Err(LibraryError::WhiteSpace(cache_root.to_owned()));
     }
     let directory = cache_root.join(content_hash());
-    let access = Access::of(own_user());
+    let access = Access::of_user();
+    access.make_folders_above(cache_root)?;
     // An existing cache may be readable by others.
     for (folder, forbidden_bits) in [(cache_root, 0o022), (&directory, access.forbidden)] {
         DirBuilder::new().recursive(true).mode(access.folder).create(folder).map_err(at(folder))?;
@@ -154,26 +161,51 @@ pub fn unpack(cache_root: &Path) -> Result<Libraries, LibraryError> {
         }
         access.open_to_others(&file, access.file)?;
     }
-    // A server that root starts often becomes another user, which must be able to load them whatever root's umask is.
+    // Whatever the umask is.
     for folder in [cache_root, &directory] {
         access.open_to_others(folder, access.folder)?;
     }
     Ok(Libraries::below(&directory))
 }
 
-/// Who may read the libraries. They are no secret, but only what root unpacks can be of use to others.
+/// Who may read the libraries. They are no secret, but only servers that change their user need them readable by others.
 struct Access {
     folder: u32,
     file: u32,
     forbidden: u32,
+    /// Whether others must be able to load them.
+    is_shared: bool,
 }
 
 impl Access {
-    fn of(user: u32) -> Self {
-        match user {
-            0 => Self { folder: 0o755, file: 0o644, forbidden: 0o022 },
-            _ => Self { folder: 0o700, file: 0o600, forbidden: 0o077 },
+    fn of_user() -> Self {
+        match can_become_others() {
+            true => Self { folder: 0o755, file: 0o644, forbidden: 0o022, is_shared: true },
+            false => Self { folder: 0o700, file: 0o600, forbidden: 0o077, is_shared: false },
         }
+    }
+
+    /// Creates the missing folders above the cache.
+    fn make_folders_above(&self, cache_root: &Path) -> Result<(), LibraryError> {
+        let Some(above) = cache_root.parent() else { return Ok(()) };
+        let there = existing(above);
+        // Before anything is created: a refusal leaves nothing behind.
+        if self.is_shared
+            && let Some(part) = closed_to_others(there).map_err(at(there))?
+        {
+            return Err(LibraryError::Closed(part));
+        }
+        let mut missing: Vec<&Path> = above.ancestors().take_while(|part| *part != there).collect();
+        missing.reverse();
+        for folder in missing {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(self.folder)
+                .create(folder)
+                .map_err(at(folder))?;
+            self.open_to_others(folder, self.folder)?;
+        }
+        Ok(())
     }
 
     /// Gives a file or folder of ours the bits that it lacks.
@@ -257,7 +289,7 @@ pub(super) fn write(directory: &Path, file: &Path, content: &[u8]) -> io::Result
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(Access::of(own_user()).file)
+        .mode(Access::of_user().file)
         .open(&temporary)
         .and_then(|mut open| open.write_all(content))
         .and_then(|()| fs::rename(&temporary, file));
@@ -273,17 +305,25 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
+    /// A folder that every user can enter, as the cache of a user who can become another must be.
+    fn open_home() -> tempfile::TempDir {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        home
+    }
+
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().mode() & 0o777
     }
 
     #[test]
     fn unpacked_files_are_roots_for_everybody_or_private_and_are_not_written_again() {
-        let home = tempfile::tempdir().unwrap();
+        let home = open_home();
         let root = home.path().join("a/carat");
         let first = unpack(&root).unwrap();
         let modes = [&root, &first.directory, &first.probe].map(|path| mode(path));
-        let expected = if own_user() == 0 { [0o755, 0o755, 0o644] } else { [0o700, 0o700, 0o600] };
+        let expected =
+            if can_become_others() { [0o755, 0o755, 0o644] } else { [0o700, 0o700, 0o600] };
         assert_eq!(modes, expected);
         let written = fs::metadata(&first.probe).unwrap().ino();
         assert_eq!(unpack(&root).unwrap(), first);
@@ -300,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_file_of_other_content_or_a_link_is_replaced() {
-        let home = tempfile::tempdir().unwrap();
+        let home = open_home();
         let root = home.path().join("carat");
         let unpacked = unpack(&root).unwrap();
         let size = fs::metadata(&unpacked.probe).unwrap().len() as usize;
@@ -317,7 +357,7 @@ mod tests {
 
     #[test]
     fn folders_that_other_users_could_change_are_rejected() {
-        let home = tempfile::tempdir().unwrap();
+        let home = open_home();
         let open = home.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o775)).unwrap();
@@ -335,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_cache_whose_folder_others_could_rename_is_rejected_and_nothing_is_made_there() {
-        let home = tempfile::tempdir().unwrap();
+        let home = open_home();
         let shared = home.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
@@ -353,11 +393,34 @@ mod tests {
 
     #[test]
     fn a_path_with_a_space_is_skipped() {
-        let home = tempfile::tempdir().unwrap();
+        let home = open_home();
         let roots = [home.path().join("my cache"), home.path().join("other")];
         assert!(matches!(unpack(&roots[0]), Err(LibraryError::WhiteSpace(_))));
         assert!(unpack_in_first(&roots).unwrap().shim.starts_with(&roots[1]));
         assert!(matches!(unpack_in_first(&[]), Err(LibraryError::NoCandidate)));
+    }
+
+    #[test]
+    fn a_cache_below_a_folder_that_others_cannot_enter_is_skipped_by_who_can_become_another_user() {
+        let home = open_home();
+        let closed = home.path().join("root");
+        DirBuilder::new().mode(0o700).create(&closed).unwrap();
+        let roots = [closed.join(".cache/carat"), home.path().join("new/carat")];
+        let unpacked = unpack_in_first(&roots).unwrap();
+        if can_become_others() {
+            let error = unpack(&roots[0]).unwrap_err();
+            assert!(
+                matches!(&error, LibraryError::Closed(part) if part.ends_with("root")),
+                "{error}"
+            );
+            assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
+            let names = Libraries::below(&unpacked.directory);
+            for file in [names.shim, names.probe, names.runtime] {
+                assert_eq!(closed_to_others(&file).unwrap(), None);
+            }
+        } else {
+            assert!(unpacked.shim.starts_with(closed.canonicalize().unwrap()));
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Who may write to a folder may rename what is in it, whoever owns that, and put something else in its place. So every
 //! folder above counts, as for sshd (`safe_path`, misc.c of OpenSSH).
 
+use carat_files::own_user;
+use rustix::thread::{CapabilitySet, capability_is_in_ambient_set};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,25 @@ pub(super) fn changeable_by_others(folder: &Path, user: u32) -> io::Result<Optio
         }
     }
     Ok(None)
+}
+
+/// The first of an existing path and the folders above it that other users cannot enter, or if it is a file cannot read; `None` if
+/// there is none. Links are followed, because the rights are those of the file that is opened.
+pub(super) fn closed_to_others(path: &Path) -> io::Result<Option<PathBuf>> {
+    for part in path.canonicalize()?.ancestors() {
+        let found = part.metadata()?;
+        let needed = if found.is_dir() { 0o001 } else { 0o004 };
+        if found.mode() & needed == 0 {
+            return Ok(Some(part.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether this user's processes can become another user's: root's, and those of a service that was given the right to
+/// (`AmbientCapabilities` in systemd.exec(5)). Others need a program such as sudo, which removes `RUBYOPT` (env.c of sudo).
+pub(super) fn can_become_others() -> bool {
+    own_user() == 0 || capability_is_in_ambient_set(CapabilitySet::SETUID).unwrap_or(false)
 }
 
 /// Why others can change what is in a folder, and what closes it.
@@ -60,7 +81,6 @@ pub(super) fn existing(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_files::own_user;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -78,6 +98,29 @@ mod tests {
             let expected = changeable.then(|| above.canonicalize().unwrap());
             assert_eq!(found, expected, "{mode:o}");
         }
+    }
+
+    #[test]
+    fn what_others_can_enter_and_read_is_decided_by_each_folder_above() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("below/file");
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(&file, "").unwrap();
+        let modes = |home_mode, below, of_file| {
+            for (path, mode) in [
+                (file.as_path(), of_file),
+                (file.parent().unwrap(), below),
+                (home.path(), home_mode),
+            ] {
+                fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            }
+            closed_to_others(&file).unwrap()
+        };
+        let home_path = home.path().canonicalize().unwrap();
+        assert_eq!(modes(0o711, 0o755, 0o644), None);
+        assert_eq!(modes(0o700, 0o755, 0o644), Some(home_path.clone()));
+        assert_eq!(modes(0o755, 0o750, 0o644), Some(home_path.join("below")));
+        assert_eq!(modes(0o755, 0o755, 0o600), Some(home_path.join("below/file")));
     }
 
     #[test]

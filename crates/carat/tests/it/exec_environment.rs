@@ -201,3 +201,54 @@ fn variables_alone_need_no_installation_and_a_library_that_does_not_last_is_refu
     let ran = print_env(&folder, prefix.path(), "systemd", &[&setting]);
     ran.assert_code(125).assert_says("a reboot removes").assert_says("move the file");
 }
+
+/// A server that becomes another user, whose Ruby begins only then.
+const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+#[test]
+fn a_server_that_becomes_another_user_can_read_the_libraries_wherever_roots_cache_is() {
+    require!(Ruby, Root);
+    let folder = Folder::new("exec");
+    // Everybody may enter the test's own folder, where the server runs, and only root its cache.
+    fs::set_permissions(folder.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path("closed")).unwrap();
+    fs::set_permissions(folder.path("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    let server = "p Process.uid, defined?(CaratRuntime)";
+    let ran = folder
+        .carat(&[&["exec", "trim=full-gc", "--"], &AS_NOBODY[..], &["ruby", "-e", server]].concat())
+        .env("XDG_CACHE_HOME", folder.path("closed/cache"))
+        .env("HOME", folder.path("closed"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "65534\n\"constant\"\n", "{ran:?}");
+    assert!(ran.stderr.is_empty(), "{ran:?}");
+    assert_eq!(fs::read_dir(folder.path("closed")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_server_that_restarts_where_it_cannot_read_the_libraries_any_more_starts_without_them() {
+    require!(Ruby);
+    let folder = Folder::new("exec");
+    fs::set_permissions(folder.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    let script = folder.write(
+        "server.rb",
+        r#"
+        puts defined?(CaratRuntime).inspect
+        $stdout.flush
+        exit if ARGV.empty?
+        shim = $LOADED_FEATURES.grep(/carat_shim/).first || Dir[ENV["XDG_CACHE_HOME"] + "/carat/*/carat_shim.rb"].first
+        File.delete(shim)
+        exec("ruby", __FILE__)
+        "#,
+    );
+    let script = script.display().to_string();
+    let ran = folder
+        .carat(&["exec", "trim=full-gc", "--", "ruby", &script, "again"])
+        .env("XDG_CACHE_HOME", folder.path("cache"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "\"constant\"\nnil\n", "{ran:?}");
+    let talk = String::from_utf8_lossy(&ran.stderr);
+    assert!(talk.contains("carat: a Ruby is started without settings"), "{talk}");
+    assert_eq!(talk.lines().count(), 1, "{talk}");
+}

@@ -61,6 +61,8 @@ module CaratRuntime
     # Hands on what was removed, except what the server has changed since.
     def hand_on(launch)
       handed = verifying? ? @removed : @removed.slice(*@lasting)
+      return if handed.key?("RUBYOPT") && !required?
+
       handed.each { |name, value| launch.set(name, value) if launch.value(name) == @left[name] }
       add_options(launch) if handed.key?("RUBYOPT") && launch.value("RUBYOPT") != @left["RUBYOPT"]
     end
@@ -73,6 +75,17 @@ module CaratRuntime
       own = @removed["RUBYOPT"].split - @left["RUBYOPT"].to_s.split
       launch.set("RUBYOPT", [*added, *own].join(" "))
       launch.set(Scrub.inherited("RUBYOPT"), added)
+    end
+
+    # Whether this process can read what RUBYOPT requires. A Ruby that cannot does not start at all, and this process may have
+    # another user or root by now, or the files may have been removed.
+    def required?
+      files = @removed["RUBYOPT"].split.grep(/\A-r.*carat_shim\.rb\z/) { |word| word.delete_prefix("-r") }
+      missing = files.find { |file| !File.readable?(file) }
+      return true if missing.nil?
+
+      CaratRuntime.warn("a Ruby is started without settings, because it could not read #{missing}; run `carat install` as root")
+      false
     end
 
     # The verifier removes the folder of the pages when it has ended.
