@@ -165,6 +165,46 @@ mod tests {
     }
 
     #[test]
+    fn a_tunable_that_glibc_would_prefer_to_a_setting_is_removed_and_others_stay() {
+        let (own, other) = ("glibc.malloc.arena_max=8", "glibc.malloc.mxfast=0");
+        for (pairs, inherited, left) in [
+            (&["arena_max=2"][..], own.to_owned(), Some("")),
+            (&["arena_max=2"], format!("{own}:{other}:{own}"), Some(other)),
+            (&["arena_max=2"], other.to_owned(), None),
+            (&["malloc.top_pad=64k"], own.to_owned(), None),
+            (&["malloc_conf=narenas:1"], own.to_owned(), None),
+            (
+                &["arena_max=2", "malloc.tcache_count=0"],
+                own.to_owned(),
+                Some("glibc.malloc.tcache_count=0"),
+            ),
+        ] {
+            let made = applied(pairs, &[("GLIBC_TUNABLES", &inherited)]).expect("applies");
+            assert_eq!(made.set.get("GLIBC_TUNABLES").map(String::as_str), left, "{pairs:?}");
+            let is_said = made.warnings.iter().any(|warning| warning.contains(own));
+            assert_eq!(is_said, left.is_some() && inherited.contains(own), "{:?}", made.warnings);
+        }
+    }
+
+    #[test]
+    fn a_default_is_known_however_it_is_written() {
+        for (pair, is_default) in [
+            ("gc.malloc_limit=16m", true),
+            ("gc.malloc_limit=16777216", true),
+            ("gc.malloc_limit=16384k", true),
+            ("gc.malloc_limit=16385k", false),
+            ("gc.free_slots_min_ratio=0.2", true),
+            ("vm_stack=1024k", true),
+            // Once it is set, the thresholds do not grow any more.
+            ("malloc.top_pad=128k", false),
+            ("trim=off", true),
+        ] {
+            let settings = Settings::from_pairs([pair]).unwrap();
+            assert_eq!(settings.chosen().all(|one| one.is_default()), is_default, "{pair}");
+        }
+    }
+
+    #[test]
     fn a_setting_that_this_ruby_does_not_have_is_refused_with_its_successor() {
         let version = |text: &str| text.parse::<RubyVersion>().unwrap();
         for (pair, ruby, expected) in [

@@ -16,6 +16,13 @@ const PATH: &str = "PATH";
 /// The variable that holds glibc's tunables.
 pub(crate) const TUNABLES: &str = "GLIBC_TUNABLES";
 
+/// The tunable that a variable of glibc's malloc stands for. glibc prefers the tunable (elf/dl-tunables.c: a variable is read only
+/// for a tunable that `GLIBC_TUNABLES` has not set).
+pub(crate) fn tunable_of(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix("MALLOC_")?.trim_end_matches('_').to_lowercase();
+    Some(format!("glibc.malloc.{name}"))
+}
+
 /// What the environment depends on besides the settings themselves.
 pub struct StartContext<'a> {
     /// Path of the runtime library.
@@ -181,11 +188,27 @@ impl<'a> EnvironmentBuilder<'a> {
     }
 
     pub fn set(&mut self, variable: &str, value: String) {
+        self.remove_overriding_tunable(variable);
         self.environment.set.insert(variable.to_owned(), value);
         let variables = &mut self.environment.variables;
         // PATH is for every program that the server starts, so the runtime must not remove it.
         if variable != PATH && !variables.iter().any(|known| known == variable) {
             variables.push(variable.to_owned());
+        }
+    }
+
+    /// Removes the tunable that glibc would prefer to a variable: what is chosen here comes before what was inherited.
+    fn remove_overriding_tunable(&mut self, variable: &str) {
+        let (Some(tunable), Some(all)) = (tunable_of(variable), self.current(TUNABLES)) else {
+            return;
+        };
+        let is_other = |one: &&str| one.split_once('=').is_none_or(|(name, _)| name != tunable);
+        let (others, overriding): (Vec<&str>, Vec<&str>) = all.split(':').partition(is_other);
+        if let Some(last) = overriding.last() {
+            self.warn(format!(
+                "{TUNABLES} has {last}, which glibc would prefer to {variable}; it is removed"
+            ));
+            self.set(TUNABLES, others.join(":"));
         }
     }
 

@@ -16,6 +16,7 @@ mod observation;
 mod profile;
 mod searchable;
 mod setting;
+mod spelling;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -1,6 +1,7 @@
 //! What is observed of a running process, and what that says about a setting.
 
-use crate::environment::{Environment, TUNABLES};
+use crate::environment::{Environment, TUNABLES, tunable_of};
+use crate::spelling::{is_same, is_same_tunable};
 use carat_ruby::extension::{UNFIT_EXTENSIONS, version_text};
 use carat_wire::env;
 use carat_wire::page::{AllocatorKind, PageReading, Runtime};
@@ -160,26 +161,31 @@ impl SettingStatus {
 impl ProcessObservation<'_> {
     /// Whether the process was started with a variable of this value.
     pub fn has_variable(&self, name: &str, value: &str) -> SettingStatus {
-        let status = self.variable_status(name, |found| found == value);
-        match self.overriding_tunable(name).is_some_and(|found| found != value) {
-            true => SettingStatus::NotApplied(format!(
+        let status = self.variable_status(name, |found| is_same(name, found, value));
+        let Some(overriding) = self.overriding_tunable(name) else { return status };
+        match is_same_tunable(&overriding, value) {
+            Some(true) => status,
+            Some(false) => SettingStatus::NotApplied(format!(
                 "{TUNABLES} in its environment has another value, which glibc prefers to {name}"
             )),
-            false => status,
+            None => SettingStatus::Unknown(format!(
+                "{TUNABLES} in its environment has `{overriding}` for {name}, which not every glibc ignores"
+            )),
         }
     }
 
-    /// The value of the tunable that glibc prefers to a variable of its malloc (elf/dl-tunables.c: a variable is read only for a
-    /// tunable that `GLIBC_TUNABLES` has not set).
+    /// The value of the tunable that glibc prefers to a variable of its malloc.
     fn overriding_tunable(&self, variable: &str) -> Option<String> {
-        let tunable = variable.strip_prefix("MALLOC_")?.trim_end_matches('_').to_lowercase();
         let tunables = self.variable(TUNABLES)?;
-        value_of_tunable(&tunables, &format!("glibc.malloc.{tunable}")).map(str::to_owned)
+        value_of_tunable(&tunables, &tunable_of(variable)?).map(str::to_owned)
     }
 
     /// Whether the process was started with a tunable of glibc at this value.
     pub fn has_tunable(&self, name: &str, value: &str) -> SettingStatus {
-        self.variable_status(TUNABLES, |found| value_of_tunable(found, name) == Some(value))
+        self.variable_status(TUNABLES, |found| {
+            value_of_tunable(found, name)
+                .is_some_and(|found| found == value || is_same_tunable(found, value) == Some(true))
+        })
     }
 
     /// The value of a variable of `/proc/PID/environ`; `None` where it is not there, or hidden.
@@ -321,6 +327,9 @@ mod tests {
             ),
             ("MALLOC_TRIM_THRESHOLD_=7\0GLIBC_TUNABLES=glibc.malloc.trim_threshold=7", "applied"),
             ("MALLOC_TRIM_THRESHOLD_=7\0GLIBC_TUNABLES=glibc.malloc.top_pad=9", "applied"),
+            ("MALLOC_TRIM_THRESHOLD_=0x7", "applied"),
+            ("MALLOC_TRIM_THRESHOLD_=7\0GLIBC_TUNABLES=glibc.malloc.trim_threshold=07", "applied"),
+            ("MALLOC_TRIM_THRESHOLD_=7\0GLIBC_TUNABLES=glibc.malloc.trim_threshold=7k", "unknown"),
         ] {
             let process =
                 ProcessObservation { environ: Some(environ.as_bytes()), ..Default::default() };

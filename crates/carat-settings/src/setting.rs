@@ -67,10 +67,17 @@ pub trait Setting: 'static {
     /// The evidence that it was applied.
     const VERIFIED_BY: &'static str = Self::MECHANISM.verified_by();
 
+    /// Whether this value is the default, however that is written.
+    fn is_default(value: &Self::Value) -> bool {
+        // Some defaults are descriptions, which are no value.
+        let default = Self::Value::parse(Self::DEFAULT).map(|default| default.to_string());
+        default.as_deref().unwrap_or(Self::DEFAULT) == value.to_string()
+    }
+
     /// Whether the runtime library must be loaded to apply this value.
     fn needs_runtime(value: &Self::Value) -> bool {
         // The default changes nothing, so no library is loaded into Ruby for it.
-        matches!(Self::MECHANISM, Mechanism::Runtime { .. }) && value.to_string() != Self::DEFAULT
+        matches!(Self::MECHANISM, Mechanism::Runtime { .. }) && !Self::is_default(value)
     }
 
     /// Adds what this value needs to the server's environment.
@@ -179,8 +186,7 @@ impl ChosenSetting {
     }
 
     pub fn is_default(&self) -> bool {
-        // By spelling, because some defaults are descriptions that are no value.
-        self.text() == self.definition.default
+        self.value.is_default()
     }
 
     /// The typed value, where this is the setting `S`.
@@ -218,6 +224,7 @@ struct ValueOf<S: Setting>(S::Value);
 /// A value of any setting.
 trait ErasedValue: Any + Send + Sync {
     fn text(&self) -> String;
+    fn is_default(&self) -> bool;
     fn needs_runtime(&self) -> bool;
     fn apply(&self, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError>;
     fn verify(&self, process: &ProcessObservation<'_>, environment: &Environment) -> SettingStatus;
@@ -226,6 +233,10 @@ trait ErasedValue: Any + Send + Sync {
 impl<S: Setting> ErasedValue for ValueOf<S> {
     fn text(&self) -> String {
         self.0.to_string()
+    }
+
+    fn is_default(&self) -> bool {
+        S::is_default(&self.0)
     }
 
     fn needs_runtime(&self) -> bool {

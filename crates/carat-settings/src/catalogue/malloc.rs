@@ -304,7 +304,8 @@ struct TopPad;
 impl Setting for TopPad {
     type Value = MemorySize;
     const NAME: &'static str = "malloc.top_pad";
-    const DEFAULT: &'static str = "128k";
+    // No value: also 128k, once it is set, stops the thresholds from growing (`do_set_top_pad`, malloc/malloc.c).
+    const DEFAULT: &'static str = "128k, and thresholds that grow";
     const MECHANISM: Mechanism = Mechanism::Variable("MALLOC_TOP_PAD_");
     const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Glibc);
     const DOES: &'static str = "Grows glibc's heap by this much more than requested.";
