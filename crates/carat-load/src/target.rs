@@ -1,6 +1,7 @@
 //! The server of a load: a URL, parsed and resolved.
 
 use crate::net::Address;
+use carat_model::mask_secrets;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use thiserror::Error;
@@ -26,6 +27,11 @@ pub enum TargetError {
         "`{0}` is not a URL of a server: write http://, https://, ws://, wss://, redis://, rediss:// or unix:/path"
     )]
     Scheme(String),
+    /// A user or a password, which no request would carry.
+    #[error(
+        "`{0}` has a user or a password, which requests would not carry; leave them out, and give `Authorization` as a header"
+    )]
+    Credentials(String),
     /// A name without an address.
     #[error("cannot resolve `{host}`: {source}; use a numeric address instead")]
     Resolve {
@@ -49,7 +55,7 @@ pub fn resolve(url: &str) -> Result<Target, TargetError> {
         let host = "localhost".to_owned();
         return Ok(Target { address, host, tls_name: None, path: "/".to_owned() });
     }
-    let unknown = || TargetError::Scheme(url.to_owned());
+    let unknown = || TargetError::Scheme(mask_secrets(url));
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
     let (port, tls) = match scheme {
         "http" | "ws" => (80, false),
@@ -61,7 +67,11 @@ pub fn resolve(url: &str) -> Result<Target, TargetError> {
     let start = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, path) = rest.split_at(start);
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    let host = if port == 6379 { without_user(host) } else { host };
+    let host = match without_user(host) {
+        // Only Redis is told who asks; see `redis_parts`.
+        server if port == 6379 || server.len() == host.len() => server,
+        _ => return Err(TargetError::Credentials(mask_secrets(url))),
+    };
     let name = name_of(host);
     let with_port =
         if name.len() == host.len() { format!("{host}:{port}") } else { host.to_owned() };
@@ -162,6 +172,21 @@ fn address_of(host: &str) -> Result<SocketAddr, TargetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_error_about_a_url_has_its_password_and_only_redis_is_told_one() {
+        for url in [
+            "http://me:s3cret@127.0.0.1:9/",
+            "https://s3cret@127.0.0.1/",
+            "ws://me:s3cret@nowhere.invalid/cable",
+            "htp://me:s3cret@127.0.0.1/",
+            "redis://me:s3cret@nowhere.invalid:1/0",
+        ] {
+            let error = resolve(url).unwrap_err().to_string();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+        assert_eq!(resolve("redis://me:s3cret@127.0.0.1:1").unwrap().host, "127.0.0.1:1");
+    }
 
     #[test]
     fn a_url_is_parsed_and_resolved() {

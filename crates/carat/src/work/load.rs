@@ -6,7 +6,7 @@ use carat_load::target::split_url;
 use carat_load::text::progress_line;
 use carat_load::{DrivenLoad, GeneratorError, LoadProgress, drive};
 use carat_model::load::{ProtocolOptions, ScenarioTable};
-use carat_model::{LoadReport, LoadSpec};
+use carat_model::{HIDDEN, LoadReport, LoadSpec, is_secret_name, mask_secrets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -36,7 +36,8 @@ pub(crate) fn run_load<P: DrivenLoad>(
     let report = drive_with_bar(&spec)?;
     P::write_report_files(&options, &report)?;
     if as_json {
-        print_json(&json!({ "schema": SCHEMA, "load": spec, "report": report }), out)?;
+        let load = without_secrets(serde_json::to_value(&spec)?);
+        print_json(&json!({ "schema": SCHEMA, "load": load, "report": report }), out)?;
     } else {
         P::write_report(&options, &report, out)?;
     }
@@ -63,6 +64,32 @@ pub(crate) fn print_json(value: &Value, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
+/// The JSON without passwords in URLs and without the values of headers and keys that are secret.
+fn without_secrets(json: Value) -> Value {
+    match json {
+        Value::String(text) => Value::String(mask_secrets(&text)),
+        // A header is a pair of texts.
+        Value::Array(pair) if pair.len() == 2 && is_secret(&pair[0]) && pair[1].is_string() => {
+            json!([pair[0], HIDDEN])
+        }
+        Value::Array(parts) => parts.into_iter().map(without_secrets).collect(),
+        Value::Object(parts) => {
+            let hidden = |name: &str, value: Value| match value.is_string() && is_secret_name(name)
+            {
+                true => json!(HIDDEN),
+                false => without_secrets(value),
+            };
+            let parts = parts.into_iter().map(|(name, value)| (name.clone(), hidden(&name, value)));
+            Value::Object(parts.collect())
+        }
+        other => other,
+    }
+}
+
+fn is_secret(name: &Value) -> bool {
+    name.as_str().is_some_and(is_secret_name)
+}
+
 /// Runs a load with a progress bar on stderr, which is hidden if stderr is not a terminal.
 fn drive_with_bar(spec: &LoadSpec) -> Result<LoadReport, GeneratorError> {
     let bar = ProgressBar::new(1_000);
@@ -77,4 +104,22 @@ fn drive_with_bar(spec: &LoadSpec) -> Result<LoadReport, GeneratorError> {
 fn show_progress(bar: &ProgressBar, progress: &LoadProgress) {
     bar.set_position((progress.share().unwrap_or_default() * 1e3) as u64);
     bar.set_message(progress_line(progress));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_printed_without_passwords_and_secret_headers() {
+        let load = json!({
+            "redis": "redis://me:s3cret@127.0.0.1:1",
+            "headers": [["Authorization", "Basic s3cret"], ["Accept", "*/*"]],
+            "routes": [{ "headers": { "Cookie": "s3cret" }, "path": "/a?token=s3cret" }],
+        });
+        let printed = without_secrets(load);
+        assert!(!printed.to_string().contains("s3cret"), "{printed}");
+        assert_eq!(printed["headers"][1], json!(["Accept", "*/*"]));
+        assert_eq!(printed["redis"], "redis://[hidden]@127.0.0.1:1");
+    }
 }
