@@ -16,6 +16,14 @@ pub enum ProcError {
     /// It is a thread of the kernel, which has no memory of its own.
     #[error("process {0} is a thread of the kernel, which has no memory of its own")]
     KernelThread(u32),
+    /// It has ended and has no memory any more; only its exit status is left.
+    #[error(
+        "process {pid} has ended and is a zombie without memory, because its parent {parent} has not waited for it (wait(2))"
+    )]
+    Zombie { pid: u32, parent: u32 },
+    /// It is a thread, whose memory is that of its process.
+    #[error("{id} is a thread of process {of}, not a process; give {of}")]
+    Thread { id: u32, of: u32 },
     /// The kernel denied access.
     #[error("cannot read {path}: {cause}")]
     Denied {
@@ -110,10 +118,27 @@ impl ProcRoot {
     /// The same for a process whose memory is to be read.
     ///
     /// # Errors
-    /// Also if it is a thread of the kernel.
+    /// Also if it is a thread of the kernel or of a process, or a zombie.
     pub fn identify_program(&self, pid: u32) -> Result<Identity, ProcError> {
         let stat = self.stat(pid)?;
-        if stat.is_kernel_thread { Err(ProcError::KernelThread(pid)) } else { Ok(stat.identity()) }
+        if stat.is_kernel_thread {
+            return Err(ProcError::KernelThread(pid));
+        }
+        // `/proc` has a folder for every thread too, which is only not listed (proc(5)).
+        if let Some(of) = self.process_of(pid).filter(|of| *of != pid) {
+            return Err(ProcError::Thread { id: pid, of });
+        }
+        match stat.is_dead() {
+            true => Err(ProcError::Zombie { pid, parent: stat.parent }),
+            false => Ok(stat.identity()),
+        }
+    }
+
+    /// The process of a thread; `None` if it cannot be read.
+    fn process_of(&self, id: u32) -> Option<u32> {
+        let status = self.read(id, "status").ok()?;
+        let status = String::from_utf8_lossy(&status);
+        status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
     }
 
     /// Whether this process still runs. A zombie does not.
@@ -153,6 +178,35 @@ mod tests {
         std::fs::write(folder.path().join("2/stat"), stat).unwrap();
         let error = ProcRoot::new(folder.path()).identify_program(2).unwrap_err().to_string();
         assert!(error.contains("process 2 is a thread of the kernel"), "{error}");
+    }
+
+    #[test]
+    fn a_thread_and_a_zombie_are_no_processes_whose_memory_can_be_read_and_are_named() {
+        let root = ProcRoot::default();
+        let (send, receive) = std::sync::mpsc::channel();
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            wait.recv().ok()
+        });
+        let id = receive.recv().unwrap();
+        let error = root.identify_program(id).unwrap_err();
+        assert!(
+            matches!(error, ProcError::Thread { of, .. } if of == std::process::id()),
+            "{error}"
+        );
+        end.send(()).unwrap();
+        thread.join().unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let start = std::time::Instant::now();
+        while !root.stat(child.id()).unwrap().is_dead() && start.elapsed().as_secs() < 30 {
+            std::thread::yield_now();
+        }
+        let error = root.identify_program(child.id()).unwrap_err();
+        let me = std::process::id();
+        assert!(matches!(error, ProcError::Zombie { parent, .. } if parent == me), "{error}");
+        child.wait().unwrap();
+        assert!(matches!(root.identify_program(child.id()), Err(ProcError::Ended(_))));
     }
 
     #[test]

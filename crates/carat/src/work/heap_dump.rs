@@ -33,6 +33,8 @@ pub(crate) struct HeapDumpRequest<'a> {
 /// Where the process cannot be read or the file cannot be written.
 pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<()> {
     let root = ProcRoot::default();
+    // Before the file is created: a thread or a zombie has no heap.
+    root.identify_program(request.process)?;
     be_killed_first(&root);
     let options = LookOptions {
         max_pause: request.max_pause,
