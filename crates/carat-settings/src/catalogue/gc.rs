@@ -65,17 +65,22 @@ impl Setting for GrowthMaxBytes {
     const COSTS: &'static str = "Small steps mean more GCs while the heap grows.";
 }
 
+/// Ruby 3.1 aborts at its start below 9816 slots, which are its first 24 pages (measured on 3.1.2: `[BUG] heap_page_allocate:
+/// allocated(25) > sorted(24)`; 2.7 and 3.2 start with one slot). Ruby's own default is the next round number.
+const LEAST_INIT_SLOTS: u64 = 10_000;
+
 pub(super) struct InitSlots;
 
 impl Setting for InitSlots {
-    type Value = WholeNumber<1, { u64::MAX }>;
+    type Value = WholeNumber<LEAST_INIT_SLOTS, { u64::MAX }>;
     const NAME: &'static str = "gc.init_slots";
     const DEFAULT: &'static str = "10000";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_INIT_SLOTS");
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const UNTIL: Option<RubyVersion> = Some(V3_2);
     const SUCCESSOR: Option<&'static str> = Some(Heap0InitSlots::NAME);
-    const DOES: &'static str = "Slots of the heap at the start.";
+    const DOES: &'static str =
+        "Slots of the heap at the start. Ruby 3.1 aborts with fewer than its default.";
     const COSTS: &'static str = "Memory for slots that may never be used.";
 }
 
@@ -93,10 +98,13 @@ impl Setting for Heap0InitSlots {
     const COSTS: &'static str = "Memory for slots that may never be used.";
 }
 
+/// Ruby 4.1 aborts at its start below 768 bytes (measured on a snapshot: `[BUG] cannot create a new page after major GC`).
+const LEAST_INIT_BYTES: u64 = 1 << 10;
+
 pub(super) struct InitBytes;
 
 impl Setting for InitBytes {
-    type Value = MemorySize<1>;
+    type Value = MemorySize<LEAST_INIT_BYTES>;
     const NAME: &'static str = "gc.heap_init_bytes";
     const DEFAULT: &'static str = "2560k";
     const MECHANISM: Mechanism = Mechanism::Variable("RUBY_GC_HEAP_INIT_BYTES");
@@ -233,6 +241,21 @@ impl Setting for OldmallocLimitMax {
 mod tests {
     use super::*;
     use crate::verify::tests::word;
+
+    #[test]
+    fn a_heap_with_which_ruby_could_not_start_is_refused() {
+        for (name, value, accepted) in [
+            ("gc.init_slots", "999", false),
+            ("gc.init_slots", "9999", false),
+            ("gc.init_slots", "10000", true),
+            ("gc.heap_init_bytes", "767", false),
+            ("gc.heap_init_bytes", "1k", true),
+            ("gc.heap_0_init_slots", "1", true),
+        ] {
+            let found = SETTINGS.iter().find(|setting| setting.name == name).unwrap();
+            assert_eq!(found.choose(value).is_some(), accepted, "{name}={value}");
+        }
+    }
 
     #[test]
     fn a_ratio_that_ruby_ignores_beside_the_other_ratio_is_not_applied() {
