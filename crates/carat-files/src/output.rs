@@ -4,7 +4,9 @@
 //! and files are written relative to it: no link in the place of a file is followed, and a file that exists is replaced
 //! whole. A link on the way to the folder that belongs to another user may only lead to a folder of that user.
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FsWord, Mode, OFlags, Stat, fstat, fstatfs, openat, statat,
+};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,6 +22,20 @@ const LINKS: usize = 40;
 const NAME_BYTES: usize = 255;
 /// The end of the name of a file that is not complete yet.
 const PARTIAL: &str = ".part";
+
+/// File systems whose files are the kernel's, although many are regular: proc, sysfs, cgroup, cgroup2, debugfs, tracefs,
+/// securityfs, configfs, efivarfs (linux/magic.h).
+const KERNELS_OWN: [FsWord; 9] = [
+    0x9fa0,
+    0x6265_6572,
+    0x27_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0x6265_6570,
+    0xde5e_81e4,
+];
 
 /// Whose choice a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +116,8 @@ impl WholeFile {
     /// Where it cannot be renamed.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some((folder, partial, name)) = &self.place {
+            // Before the rename, as in `write_file`.
+            self.file.sync_all()?;
             rustix::fs::renameat(folder, partial, folder, name)?;
         }
         self.place = None;
@@ -113,6 +131,21 @@ impl Drop for WholeFile {
             let _ = rustix::fs::unlinkat(folder, partial, AtFlags::empty());
         }
     }
+}
+
+/// Writes a new file, all of it or nothing.
+///
+/// # Errors
+/// As [`create_new`], or where it cannot be written.
+pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = create_new(path)?;
+    let written = file.write_all(bytes);
+    if written.is_err() {
+        // What was just created holds nothing of the user's.
+        let (folder, name) = open_parent(path)?;
+        let _ = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
+    }
+    written
 }
 
 /// Creates a new file for appending.
@@ -129,7 +162,8 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Opens a file for appending, and creates it where it does not exist.
 ///
 /// # Errors
-/// Where something of that name exists that is not a regular file of this user or of root, or the folder cannot be opened.
+/// Where something of that name exists that is not a regular file of this user or of root, or is the kernel's (such as
+/// `/proc/self/mem`), or the folder cannot be opened.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     match create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -141,6 +175,9 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     let file = openat(&folder, &name, flags | OFlags::NONBLOCK, Mode::empty())?;
     // The open file is asked, not its name, which could lead elsewhere by now.
     let found = fstat(&file)?;
+    if KERNELS_OWN.contains(&fstatfs(&file)?.f_type) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a file of the kernel"));
+    }
     match FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
         && is_trusted(found.st_uid)
     {
@@ -282,12 +319,20 @@ fn write_and_rename(
         _ => {}
     }
     file.write_all(bytes)?;
+    // Before the rename: after a loss of power the name could lead to an empty file (rename is journalled, the content not).
+    file.sync_all()?;
     // Within one folder, so the rename cannot cross file systems and is atomic (rename(2)).
     Ok(rustix::fs::renameat(folder, partial, folder, name)?)
 }
 
 /// The open folder of a path, and the name in it.
 fn open_parent(path: &Path) -> io::Result<(OwnedFd, OsString)> {
+    // `file_name` leaves the slash out, by which the user means a folder.
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(io::Error::other(
+            "a name that ends with `/` is that of a folder; give the name of a file",
+        ));
+    }
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     Ok((open_folder(folder.unwrap_or(Path::new(".")))?, name.to_owned()))
@@ -386,6 +431,29 @@ mod tests {
         assert_eq!(found.permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
         assert!(WholeFile::create(&folder.path().join("none/a")).is_err());
+    }
+
+    #[test]
+    fn a_name_of_a_folder_is_no_name_of_a_file_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.zst/");
+        for error in [
+            write_file(&path, b"x", NamedBy::User).unwrap_err(),
+            WholeFile::create(&path).unwrap_err(),
+            open_to_append(&path).unwrap_err(),
+            write_new(&path, b"x").unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("give the name of a file"), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_of_the_kernel_is_not_appended_to() {
+        for path in ["/proc/self/mem", "/proc/self/comm", "/proc/self/oom_score_adj"] {
+            let error = open_to_append(Path::new(path)).unwrap_err();
+            assert!(error.to_string().contains("a file of the kernel"), "{path}: {error}");
+        }
     }
 
     #[test]

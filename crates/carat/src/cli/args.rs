@@ -4,7 +4,7 @@ use crate::cli::{
     Exit, compare, demo, diff, exec, explain, fleet, heap_dump, init, install, load, log, merge,
     output, plan, ps, record, report, salvage, shell, stats, tune, workload,
 };
-use crate::target::{exec_helper_main, reaper_main};
+use crate::target::{exec_helper_main, fail_writes_beyond_limit, reaper_main};
 use carat_load::worker_main;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -98,6 +98,7 @@ enum Command {
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
+    fail_writes_beyond_limit();
     let arguments = Arguments::try_parse().unwrap_or_else(|error| refuse(&error));
     if let Err(error) = log::start(&arguments.log) {
         output::print_error(&error);

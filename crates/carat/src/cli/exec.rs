@@ -1,6 +1,6 @@
 //! `carat exec`: applies settings, then becomes the server.
 
-use crate::target::{FailingWrites, InjectRequest, ReplaceError, replace_process};
+use crate::target::{InjectRequest, ReplaceError, replace_process};
 use crate::work::{GivenSettings, Printing, chosen_settings, find_ruby, injected, warn};
 use anyhow::bail;
 use carat_report::EnvironmentFormat;
@@ -121,9 +121,7 @@ fn prepare_and_start(
         probe: false,
         scrub,
     };
-    let failing_writes = FailingWrites::begin();
     let injection = injected(&request, args.verify, messages)?;
-    drop(failing_writes);
     warn(&injection, messages)?;
     let error = replace_process(&args.command, &injection);
     let _ = writeln!(messages, "carat exec: {error}");

@@ -3,8 +3,8 @@
 use crate::cli::{Exit, output};
 use crate::input::{AppFolder, app_experiment};
 use anyhow::{Context, bail};
-use carat_files::create_new;
-use std::io::{ErrorKind, Write};
+use carat_files::write_new;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `carat init`
@@ -27,16 +27,15 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
     let path = args.output.clone().unwrap_or_else(|| args.folder.join("carat.toml"));
     let (text, unknown) = app_experiment(&app, other_folder(&args.folder, &path).as_deref());
     let shown = path.strip_prefix("./").unwrap_or(&path).display().to_string();
-    let mut file = match create_new(&path) {
-        Ok(file) => file,
+    match write_new(&path, text.as_bytes()) {
+        Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             bail!(
                 "{shown} is there already and is not overwritten; move it away, or name another file with -o"
             )
         }
         Err(error) => return Err(error).with_context(|| format!("cannot write {shown}")),
-    };
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    }
     output::print_message(&format!("wrote {shown}; nothing was started"));
     for one in &unknown {
         output::print_message(&format!("not known: {one}"));

@@ -30,13 +30,15 @@ impl Store {
                 return Err(StoreError::io(path, error));
             }
         }
-        let store = Self::connect(path)?;
-        let created = store.initialise(info);
+        let created = Self::connect(path).and_then(|store| {
+            store.initialise(info)?;
+            Ok(store)
+        });
         // The file is new and empty, so nothing of the user is removed.
         if created.is_err() {
             let _ = std::fs::remove_file(path);
         }
-        created.map(|()| store)
+        created
     }
 
     /// Opens an existing file and checks it before anything is written.

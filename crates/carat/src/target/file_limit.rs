@@ -1,24 +1,11 @@
 //! The limit of file sizes that this process was started with (`ulimit -f`).
 
-/// While it lives, writing beyond the limit of file sizes fails. Otherwise it would end this process (SIGXFSZ, setrlimit(2)).
-/// It must not live when a program is executed, which would inherit that.
-#[derive(Debug)]
-pub(crate) struct FailingWrites {
-    before: libc::sighandler_t,
-}
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-impl FailingWrites {
-    pub(crate) fn begin() -> Self {
-        // SAFETY: installs no function of ours.
-        Self { before: unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } }
-    }
-}
-
-impl Drop for FailingWrites {
-    fn drop(&mut self) {
-        if self.before != libc::SIG_ERR {
-            // SAFETY: restores what was there before.
-            unsafe { libc::signal(libc::SIGXFSZ, self.before) };
-        }
-    }
+/// Makes writes beyond the limit of file sizes fail. Otherwise they would end this process (SIGXFSZ, setrlimit(2)), and nothing
+/// would be cleaned up. A handler rather than ignoring the signal, because programs that are executed inherit the latter.
+pub(crate) fn fail_writes_beyond_limit() {
+    // Nobody asks for the flag. Where there is no handler, the limit ends this process as it would any other.
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }

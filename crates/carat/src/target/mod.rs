@@ -27,7 +27,7 @@ mod trust;
 pub(crate) use directory::{create_pages, make_run_directory, new_token, run_directory};
 pub(crate) use exec_helper::{LaunchSpec, exec_helper_main};
 pub(crate) use exit_watch::ExitWatch;
-pub(crate) use file_limit::FailingWrites;
+pub(crate) use file_limit::fail_writes_beyond_limit;
 pub(crate) use group::CommandGroup;
 pub use inject::{InjectError, Injection};
 pub(crate) use inject::{InjectRequest, inject, make_comparable, set_tree};

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use carat_analysis::{
     Diagnosis, Earlier, ExplainedTree, Finding, HolderGrowths, diagnosis, findings, holder_growth,
 };
-use carat_files::create_new;
+use carat_files::write_new;
 use carat_model::{Ledger, OutsideReading};
 use carat_outside::census::{Census, CensusPart, LookOptions};
 use carat_outside::who::WhoRequest;
@@ -23,7 +23,6 @@ use carat_report::{
     ledger_text, next_text, parts_text, redact_outside, speedscope, unshared_text, who_text,
 };
 use serde::Serialize;
-use std::io::Write;
 use std::path::Path;
 
 /// Name and version of the JSON that `--json` prints.
@@ -252,8 +251,7 @@ fn suggest(path: &Path, request: &ExplainRequest, explained: &Explained) -> anyh
         Err(_) => KnownServer::of(&load(Path::new(&request.target))?, request.variant.as_deref()),
     };
     let text = suggested_experiment(&explained.ledger, &explained.findings, &known)?;
-    create_new(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
+    write_new(path, text.as_bytes())
         .with_context(|| format!("cannot write {}; give the name of a new file", path.display()))?;
     let shown = path.display();
     output::print_message(&format!(
