@@ -24,6 +24,8 @@ pub struct HttpCounts {
     pub failed: FailureTable,
     pub latency: DurationHistogram,
     pub service: DurationHistogram,
+    /// Correct responses that lead to another page, where nobody asked for that.
+    pub redirects: u64,
     /// Requests that were sent again because the server had closed a kept-alive connection.
     pub retried: u64,
     /// Requests of an open load that waited for a free connection.
@@ -101,6 +103,7 @@ impl HttpCounts {
         self.failed.merge(&other.failed);
         self.latency.merge(&other.latency);
         self.service.merge(&other.service);
+        self.redirects += other.redirects;
         self.retried += other.retried;
         self.waited += other.waited;
         self.connected += other.connected;

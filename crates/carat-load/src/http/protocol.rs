@@ -468,6 +468,7 @@ impl HttpProtocol {
             Ok(pause) => {
                 let (latency, service) = (arrived.since(job.intended), arrived.since(slot.since));
                 self.counts.complete(job.route, latency, service);
+                self.counts.redirects += u64::from(self.shared.is_redirect(job.request, response));
                 pause
             }
             Err(problem) => {
@@ -512,7 +513,7 @@ impl HttpProtocol {
         // An error that a write has met is not told again to a read.
         let fault = fault.or(slot.session.broken);
         let busy = slot.stage == Stage::Open(HttpPhase::Busy);
-        let Some(job) = slot.session.job.as_mut().filter(|_| busy) else {
+        let Some(job) = slot.session.job.filter(|_| busy) else {
             if slot.stage.is_opening() {
                 return self.unopened(io, place, fault.unwrap_or(SocketFault::Reset));
             }
@@ -526,8 +527,11 @@ impl HttpProtocol {
             return self.complete(io, place, response, MonotonicTime::now());
         }
         // The server closed before it read the request. On a new connection it would be an error.
-        if slot.session.served > 0 && !slot.session.response.has_begun() && !job.retried {
-            job.retried = true;
+        let is_stale = slot.session.served > 0 && !slot.session.response.has_begun();
+        if is_stale && !job.retried && self.may_repeat(&slot.session) {
+            if let Some(job) = &mut slot.session.job {
+                job.retried = true;
+            }
             self.counts.retried += 1;
             return self.dial(io, place);
         }
@@ -537,6 +541,16 @@ impl HttpProtocol {
             Some(fault) => RequestFailure::Socket(fault),
         };
         self.fail(io, place, failure);
+    }
+
+    /// Whether a request can be sent again although the server may have read it: one that acts only once does, or of which it
+    /// cannot have read the end (RFC 9110, 9.2.2).
+    fn may_repeat(&self, session: &HttpSession) -> bool {
+        let Some(job) = session.job else { return false };
+        let request = self.shared.request(session, job.request);
+        let acts_each_time = [&b"POST "[..], b"PATCH ", b"CONNECT "];
+        session.written < request.len()
+            || !acts_each_time.iter().any(|method| request.starts_with(method))
     }
 
     /// Gives up a connection and its request, if it has one.
@@ -604,6 +618,56 @@ mod tests {
             let run = RunFacts { threads: 1, ..RunFacts::default() };
             HttpProtocol::report(&load, &shared, vec![counts], &run)
         })
+    }
+
+    /// What a server was asked that answers the first request of a connection and closes it without an answer to the second, and
+    /// the report of two requests.
+    fn closing_after_the_first(method: &str) -> (Vec<String>, LoadReport) {
+        use std::io::{BufRead, BufReader, Write};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut options =
+            HttpOptions { requests: Some(2), connections: 1, ..HttpOptions::default() };
+        options.method = method.to_owned();
+        let load = options.load(&url).unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                for answered in [true, false] {
+                    let head: Vec<String> = lines
+                        .by_ref()
+                        .map_while(Result::ok)
+                        .take_while(|line| !line.is_empty())
+                        .collect();
+                    let Some(first) = head.first() else { break };
+                    send.send(first.clone()).unwrap();
+                    if answered {
+                        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+                    }
+                }
+            }
+        });
+        let root = ProcRoot::default();
+        let dialer = Dialer::new(resolve(&url).unwrap(), &load.options, &root).unwrap();
+        let shared = Arc::new(HttpProtocol::share(&load, dialer.target(), 1).unwrap());
+        let shard = Shard { index: 0, threads: 1 };
+        let protocol = HttpProtocol::new(Arc::clone(&shared), shard);
+        let counters = ProgressCounters::default();
+        let connections = Connections::new(&dialer, &load.options, &counters, shard).unwrap();
+        let counts = Reactor::new(connections, protocol, 0).unwrap().run().unwrap();
+        let run = RunFacts { threads: 1, ..RunFacts::default() };
+        let report = HttpProtocol::report(&load, &shared, vec![counts], &run);
+        (receive.try_iter().collect(), report)
+    }
+
+    #[test]
+    fn a_request_that_acts_each_time_is_not_repeated_after_the_server_closed() {
+        let (asked, report) = closing_after_the_first("POST");
+        assert_eq!((asked.len(), report.completed, report.errors), (2, 1, 1), "{asked:?}");
+        let (asked, report) = closing_after_the_first("GET");
+        assert_eq!((asked.len(), report.completed, report.errors), (3, 2, 0), "{asked:?}");
     }
 
     #[test]

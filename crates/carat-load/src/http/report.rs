@@ -7,7 +7,7 @@ use crate::http::session::HttpShared;
 use carat_model::LoadTotals;
 use carat_model::load::report::RouteFailure;
 use carat_model::load::{HttpLoad, LoadReport, Pace, RouteReport, Severity};
-use carat_model::metric;
+use carat_model::{count, metric};
 use std::borrow::Cow;
 
 /// Most kinds of problems that a report describes beside the first; the others are counted only.
@@ -161,6 +161,7 @@ fn findings(
         );
         findings.add("not-all-ready", Severity::Fatal, message);
     }
+    add_redirects(&mut findings, counts);
     add_pace(&mut findings, load, shared, counts);
     if let Some(note) = shared.requests.note() {
         findings.add("replay", Severity::Info, note.to_owned());
@@ -181,6 +182,21 @@ fn advice(counts: &HttpCounts, run: &RunFacts) -> Cow<'static, str> {
     match counts.failures.iter().max_by_key(|(_, count)| **count) {
         Some((RequestFailure::Socket(fault), _)) => fault.advice(run.ports),
         _ => CHECK.into(),
+    }
+}
+
+/// Whether the responses are pages: an application that asks for a login, or for https, answers fast and does no work.
+fn add_redirects(findings: &mut Findings, counts: &HttpCounts) {
+    let (redirects, all) = (counts.redirects, counts.completed);
+    // A site has some; where they are most, the figures are not those of its pages.
+    if redirects * 2 > all {
+        let share = if redirects == all { "all".to_owned() } else { redirects.to_string() };
+        let message = format!(
+            "{share} of {} are redirects and not pages, so the figures are those of redirecting: give the path that they lead \
+             to, or its status if that is meant",
+            count(all, "response")
+        );
+        findings.add("redirects", Severity::Warning, message);
     }
 }
 

@@ -131,6 +131,13 @@ impl HttpShared {
         }
     }
 
+    /// Whether a response that counts as correct leads to another page, which is not requested. A scenario follows it or says that it
+    /// is expected, as a route with a status does.
+    pub(super) fn is_redirect(&self, request: u32, response: ParsedResponse) -> bool {
+        let leads_on = matches!(response.status, 301 | 302 | 303 | 307 | 308);
+        leads_on && self.scenarios.is_none() && self.requests.at(request).status.is_none()
+    }
+
     /// Judges a complete response; returns the pause before the connection's next request, in nanoseconds.
     pub(super) fn judge(
         &self,
