@@ -4,7 +4,7 @@ use super::contexts::Context;
 use super::fields::Reference;
 use super::forms::{StTable, TableKind};
 use super::named::with_tables;
-use super::weak_maps::WeakMaps;
+use super::weak_maps::{WeakMaps, WeakStruct};
 use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::AddressMap;
@@ -24,6 +24,8 @@ pub(super) struct Graph<'a> {
     structs: AddressMap<u64>,
     /// Tables of Ruby itself that are special, by the number of their header's chunk.
     pub(super) tables: AddressMap<(StTable, TableKind)>,
+    /// Chunks of Ruby's own sets, which keep nothing alive.
+    weak_sets: AddressMap<()>,
     /// Records with the instance variables of objects that have no room for any.
     generic_fields: AddressMap<u64>,
     /// Execution contexts by the number of their chunk.
@@ -48,6 +50,7 @@ impl<'a> Graph<'a> {
             owned: vec![false; chunks.len()],
             structs: AddressMap::default(),
             tables: AddressMap::default(),
+            weak_sets: AddressMap::default(),
             generic_fields: AddressMap::default(),
             contexts: AddressMap::default(),
             ground: find_ground(memory, heap, chunks, threads),
@@ -146,7 +149,7 @@ impl<'a> Graph<'a> {
         self.tables.insert(number as u64, (table, kind));
     }
 
-    /// The tables of maps that keep their contents only weakly.
+    /// The tables of maps that keep their contents only weakly, and the chunks of such sets.
     fn weak_maps(&mut self) {
         let mut maps = WeakMaps::default();
         let mut pairs = Vec::new();
@@ -158,11 +161,16 @@ impl<'a> Graph<'a> {
                 };
                 let Some(kind) = maps.kind_of(&view) else { continue };
                 WeakMaps::words(&view, &mut |word| {
-                    let table = self.words.chunk_at(word);
-                    if let Some(table) = table.and_then(|(at, _)| self.tables.get_mut(&(at as u64)))
-                    {
-                        table.1 = kind;
-                        pairs.push(table.0);
+                    let Some((at, _)) = self.words.chunk_at(word) else { return };
+                    match (kind, self.tables.get_mut(&(at as u64))) {
+                        (WeakStruct::Tables(kind), Some(table)) => {
+                            table.1 = kind;
+                            pairs.push(table.0);
+                        }
+                        (WeakStruct::Tables(_), None) => {}
+                        (WeakStruct::Set, _) => {
+                            self.weak_sets.insert(at as u64, ());
+                        }
                     }
                 });
             }
@@ -216,6 +224,11 @@ impl<'a> Graph<'a> {
     /// Whether only the owner's reference to a chunk counts.
     pub(super) fn is_owned(&self, number: usize) -> bool {
         self.owned.get(number).copied().unwrap_or(true)
+    }
+
+    /// Whether a chunk is that of a set which keeps nothing alive.
+    pub(super) fn is_weak_set(&self, number: usize) -> bool {
+        self.weak_sets.contains_key(&(number as u64))
     }
 
     /// The object whose C struct a chunk is.

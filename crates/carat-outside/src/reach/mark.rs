@@ -439,7 +439,7 @@ impl<'a> ReachMarker<'a> {
         if let Some((table, kind)) = self.graph.tables.get(&(number as u64)).copied() {
             return self.own_table(&table, kind);
         }
-        if self.graph.words.is_subclass_link(&chunk) {
+        if self.graph.is_weak_set(number) || self.graph.words.is_subclass_link(&chunk) {
             return;
         }
         if let Some((method, entries, words)) = self.graph.words.call_caches(&chunk) {

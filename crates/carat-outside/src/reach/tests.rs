@@ -213,7 +213,7 @@ impl MarkedProcess {
 /// The object that is kept, or not.
 const KEPT: u64 = POST + SLOT;
 
-const WEAK: [(&str, WeakCase); 9] = [
+const WEAK: [(&str, WeakCase); 10] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -270,6 +270,18 @@ const WEAK: [(&str, WeakCase); 9] = [
         process.word(object + 32, map);
         let table = process.table(KEPT, KEPT ^ 0x10);
         process.word(map, table);
+    }),
+    ("a set of shared strings", |process, sound| {
+        let [entries, kind, name] = [0x50, 0x20, 0x20].map(|size| process.chunk(size));
+        let object = process.rooted(2, 12);
+        let text: &[u8] = if sound { b"VM/concurrent_set\0" } else { b"VM/concurrent_map\0" };
+        process.made.memory.write(name, text);
+        process.word(kind, name);
+        process.word(object + 16, kind);
+        process.word(object + 32, entries);
+        // A hash and an object.
+        process.word(entries + 16, 77);
+        process.word(entries + 24, KEPT);
     }),
     ("a compiled pattern", |process, sound| {
         let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));
