@@ -1,5 +1,6 @@
 //! What is kept, by what keeps it, in the file format of speedscope: a flame graph whose widths are bytes.
 
+use crate::kept_samples::{KeptFrame, kept_samples};
 use crate::text::one_line;
 use carat_outside::who::KeptTree;
 use serde_json::{Value, json};
@@ -12,35 +13,25 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 /// is kept in that way and in none of the ways above it.
 pub fn speedscope(trees: &[(String, &KeptTree)]) -> String {
     let mut frames: Vec<Value> = Vec::new();
-    let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut frame = |name: String| {
-        *numbers.entry(name).or_insert_with_key(|name| {
-            frames.push(json!({ "name": name }));
+    let mut numbers: HashMap<KeptFrame, usize> = HashMap::new();
+    let mut number_of = |frame: KeptFrame| {
+        *numbers.entry(frame).or_insert_with_key(|frame| {
+            let (file, line) = &frame.place;
+            frames.push(match file.is_empty() {
+                true => json!({ "name": frame.name }),
+                false => json!({ "name": frame.name, "file": file, "line": line }),
+            });
             frames.len() - 1
         })
     };
     let mut profiles = Vec::new();
     for (name, tree) in trees {
         let (mut samples, mut weights, mut total) = (Vec::new(), Vec::new(), 0_u64);
-        for (number, node) in tree.nodes.iter().enumerate() {
-            let below = tree.nodes.iter().filter(|one| one.above == Some(number as u32));
-            let below = below.fold(0_u64, |sum, one| sum.saturating_add(one.all.bytes));
-            let own = node.all.bytes.saturating_sub(below);
-            if own == 0 {
-                continue;
-            }
-            let path = tree.path(number);
-            let path: Vec<usize> =
-                path.iter().rev().map(|by| frame(one_line(&by.to_string()))).collect();
+        for sample in kept_samples(tree) {
+            let path: Vec<usize> = sample.frames.into_iter().map(&mut number_of).collect();
             samples.push(path);
-            weights.push(own);
-            total = total.saturating_add(own);
-        }
-        let others = tree.all.bytes.saturating_sub(total);
-        if others > 0 {
-            samples.push(vec![frame("everything else".to_owned())]);
-            weights.push(others);
-            total += others;
+            weights.push(sample.bytes);
+            total = total.saturating_add(sample.bytes);
         }
         profiles.push(json!({
             "type": "sampled",

@@ -1,7 +1,7 @@
 //! `carat explain`: where every megabyte of a running server is, and what might make it smaller.
 
 use crate::cli::Exit;
-use crate::work::{AskedLook, ExplainRequest, explain};
+use crate::work::{AskedLook, ExplainRequest, KeptProfile, explain};
 use carat_model::Span;
 use std::path::PathBuf;
 
@@ -57,6 +57,8 @@ pub(crate) struct ExplainArgs {
 enum WhoFormat {
     /// A flame graph of speedscope, whose widths are bytes
     Speedscope,
+    /// A profile of pprof, whose values are objects and bytes
+    Pprof,
 }
 
 /// What is read of a running Ruby from outside
@@ -120,7 +122,10 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         details: args.details,
         alone: args.alone,
         json: args.json,
-        speedscope: args.format == Some(WhoFormat::Speedscope),
+        profile: args.format.map(|format| match format {
+            WhoFormat::Speedscope => KeptProfile::Speedscope,
+            WhoFormat::Pprof => KeptProfile::Pprof,
+        }),
         page: args.output.clone(),
         share: args.share,
         suggest: args.suggest.clone(),

@@ -1,4 +1,5 @@
-//! `carat heap-dump`: the heap of a running Ruby in the form of `ObjectSpace.dump_all`, from outside.
+//! `carat heap-dump`: the heap of a running Ruby in the form of `ObjectSpace.dump_all`, or what it keeps in that of pprof, from
+//! outside.
 
 use crate::cli::Exit;
 use crate::work::{HeapDumpRequest, write_heap_dump};
@@ -10,14 +11,16 @@ use std::path::PathBuf;
 #[command(
     after_help = "Examples:\n  carat heap-dump 4312 -o app.jsonl.zst   one line of JSON for each object\n  \
     carat explain app.jsonl.zst             its classes\n  \
-    carat explain app.jsonl.zst --who Post  who keeps the objects of a class alive\n\n\
+    carat explain app.jsonl.zst --who Post  who keeps the objects of a class alive\n  \
+    carat heap-dump 4312 -o kept.pb.gz      what is kept, by what keeps it, for pprof\n\n\
     The process is read and never stopped. Tools that read the output of ObjectSpace.dump_all read this too."
 )]
 pub(crate) struct HeapDumpArgs {
     /// Process id of a Ruby
     #[arg(value_name = "PID")]
     process: u32,
-    /// The file; compressed if its name ends with .zst or .gz; `-` is standard output
+    /// The file; compressed if its name ends with .zst or .gz; `-` is standard output. If the name ends with .pb or .pb.gz, a
+    /// profile of what is kept, for pprof
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Also the contents of strings and symbols: passwords, mail addresses, everything in them

@@ -33,7 +33,12 @@ pub(crate) fn width() -> usize {
 
 /// Prints data to standard output. It is no error if the reader has closed the pipe.
 pub(crate) fn print_data(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for data that is no text.
+pub(crate) fn print_bytes(data: &[u8]) -> io::Result<()> {
+    match io::stdout().write_all(data) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

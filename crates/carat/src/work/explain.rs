@@ -7,7 +7,7 @@ use crate::input::{
 use crate::view::output;
 use crate::work::exit::Exit;
 use crate::work::explain_dump::explain_dump;
-use crate::work::explain_request::{AskedLook, ExplainRequest};
+use crate::work::explain_request::{AskedLook, ExplainRequest, KeptProfile};
 use anyhow::{Context, bail};
 use carat_analysis::{
     Diagnosis, Earlier, ExplainedTree, Finding, HolderGrowths, diagnosis, findings, holder_growth,
@@ -20,7 +20,7 @@ use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
     Audience, CensusTextOptions, census_text, diagnosis_text, holder_growth_text, ledger_html,
-    ledger_text, next_text, parts_text, redact_outside, speedscope, unshared_text, who_text,
+    ledger_text, next_text, parts_text, redact_outside, unshared_text, who_text,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -93,7 +93,7 @@ fn read(request: &ExplainRequest) -> anyhow::Result<Explained> {
             let root = ProcRoot::default();
             be_killed_first(&root);
             let kept =
-                request.json || before.is_some() || request.page.is_some() || request.speedscope;
+                request.json || before.is_some() || request.page.is_some() || request.profile.is_some();
             process_ledger(&root, pid, request.alone, &to_read(look, kept))?
         }
         Err(_) if look.asks_a_process() => {
@@ -122,7 +122,7 @@ fn to_read(look: &AskedLook, kept: bool) -> OutsideRequest {
         who: look
             .who
             .clone()
-            .map(|class| WhoRequest { classes: class.into_iter().collect(), kept }),
+            .map(|class| WhoRequest { classes: class.into_iter().collect(), kept, ..WhoRequest::default() }),
         max_pause: look.max_pause,
         longest: look.max_time,
         memory: memory_gate(&ProcRoot::default(), output::print_message),
@@ -150,15 +150,15 @@ fn grown_since(before: &ExplainedTree, reading: Option<&OutsideReading>) -> Grow
 }
 
 fn print(request: &ExplainRequest, explained: &Explained) -> anyhow::Result<()> {
-    match &explained.reading {
-        Some(reading) if request.speedscope => print_speedscope(reading),
+    match (request.profile, &explained.reading) {
+        (Some(profile), Some(reading)) => print_profile(profile, reading),
         _ if request.json => print_json(explained),
         _ => print_text(request, explained),
     }
 }
 
-/// What every process that was read keeps, as a flame graph.
-fn print_speedscope(reading: &OutsideReading) -> anyhow::Result<()> {
+/// What every process that was read keeps, for another program.
+fn print_profile(profile: KeptProfile, reading: &OutsideReading) -> anyhow::Result<()> {
     let reading = redact_outside(reading, Audience::Own);
     let of = |census: &'_ Census| census.who.as_ref()?.kept.clone();
     let kept = reading
@@ -171,7 +171,7 @@ fn print_speedscope(reading: &OutsideReading) -> anyhow::Result<()> {
         bail!("who keeps what is unknown: {}", reasons.unwrap_or("no Ruby was read"));
     }
     let trees: Vec<_> = kept.iter().map(|(name, tree)| (name.clone(), tree)).collect();
-    output::print_data(&speedscope(&trees))?;
+    output::print_bytes(&profile.file(&trees))?;
     Ok(())
 }
 

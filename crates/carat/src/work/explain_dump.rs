@@ -13,7 +13,7 @@ use carat_outside::who::{WhoCensus, WhoRequest};
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
-    Audience, DumpHead, dump_text, dump_who_text, holder_growth_text, redact_outside, speedscope,
+    Audience, DumpHead, dump_text, dump_who_text, holder_growth_text, redact_outside,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub(crate) fn explain_dump(request: &ExplainRequest) -> anyhow::Result<Exit> {
     be_killed_first(&ProcRoot::default());
     let class = request.look.who_class();
     let since = request.look.since.as_deref();
-    let kept = since.is_some() || request.speedscope || request.json;
+    let kept = since.is_some() || request.profile.is_some() || request.json;
     let before = since.map(|since| Ok::<_, anyhow::Error>(who(&load(since)?, None, true)?.1));
     let before = before.transpose()?;
     if let (Some(before), Some(since)) = (&before, since) {
@@ -67,12 +67,12 @@ pub(crate) fn explain_dump(request: &ExplainRequest) -> anyhow::Result<Exit> {
     });
     let grown = grown.transpose()?;
     let classes = dump.classes();
-    if let (true, Some(reading)) = (since.is_some() || request.speedscope, &reading) {
+    if let (true, Some(reading)) = (since.is_some() || request.profile.is_some(), &reading) {
         say_what_is_left_out(path, reading);
     }
-    if let (true, Some(who)) = (request.speedscope, &who) {
+    if let (Some(profile), Some(who)) = (request.profile, &who) {
         let kept = who.kept.as_ref().context("the dump says nothing of what is kept")?;
-        output::print_data(&speedscope(&[(request.target.clone(), kept)]))?;
+        output::print_bytes(&profile.file(&[(request.target.clone(), kept)]))?;
     } else if request.json {
         let (who, grown) = (who.as_ref(), grown.as_ref());
         let explanation =
@@ -134,7 +134,7 @@ fn who(
     class: Option<&str>,
     kept: bool,
 ) -> anyhow::Result<(WhoCensus, OutsideReading)> {
-    let request = WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept };
+    let request = WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept, ..WhoRequest::default() };
     let census = Census { who: Some(dump.who(&request)?), ..Census::default() };
     let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
     let reading = redact_outside(&reading, Audience::Own);

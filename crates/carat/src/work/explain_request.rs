@@ -1,6 +1,8 @@
 //! What `carat explain` is asked: of which target, how far to look, and what to print or write.
 
 use carat_model::{Ledger, OutsideReading};
+use carat_outside::who::KeptTree;
+use carat_report::{pprof, speedscope};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,14 +17,32 @@ pub(crate) struct ExplainRequest {
     /// Whether the children of the process are left out.
     pub(crate) alone: bool,
     pub(crate) json: bool,
-    /// Whether what is kept is printed as a flame graph of speedscope.
-    pub(crate) speedscope: bool,
+    /// The program for which what is kept is printed.
+    pub(crate) profile: Option<KeptProfile>,
     /// The page to write, and whether it is made to be shared.
     pub(crate) page: Option<PathBuf>,
     pub(crate) share: bool,
     /// The experiment file to write.
     pub(crate) suggest: Option<PathBuf>,
     pub(crate) look: AskedLook,
+}
+
+/// A program that draws what is kept, by what keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeptProfile {
+    Speedscope,
+    Pprof,
+}
+
+impl KeptProfile {
+    /// The file of the program.
+    pub(crate) fn file(self, trees: &[(String, &KeptTree)]) -> Vec<u8> {
+        match self {
+            Self::Speedscope => speedscope(trees).into_bytes(),
+            // The moment of a dump is unknown, and a file must not differ for the time at which it was written.
+            Self::Pprof => pprof(trees, 0),
+        }
+    }
 }
 
 /// What is asked about the memory of a running Ruby, or about that in a heap dump.

@@ -1,16 +1,18 @@
-//! The file of a heap dump: read from a process, compressed as its name says.
+//! The file of a heap dump, or of a profile of what is kept: read from a process, compressed as its name says.
 
 use crate::view::output;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use carat_files::WholeFile;
-use carat_model::{Bytes, counted, grouped};
-use carat_outside::census::LookOptions;
+use carat_model::{Bytes, OutsideReading, counted, grouped};
+use carat_outside::census::{CensusPart, LookOptions, look};
+use carat_outside::who::WhoRequest;
 use carat_outside::who::dump::{DumpError, DumpSums, dump_heap};
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
+use carat_report::{Audience, pprof, redact_outside};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Level at which a dump shrinks to a tenth and is written faster than it is made.
 const ZSTD_LEVEL: i32 = 3;
@@ -51,6 +53,19 @@ pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<(
         (Box::new(file.writer().with_context(cannot_write)?), Some(file))
     };
     let mut out = DumpWriter::new(file, request.file).with_context(cannot_write)?;
+    if is_profile(request.file) {
+        let (objects, bytes) = write_profile(request, options, &mut out)?;
+        out.finish().with_context(cannot_write)?;
+        finish.map_or(Ok(()), WholeFile::finish).with_context(cannot_write)?;
+        output::print_message(&format!(
+            "wrote {bytes} in {} {} by what keeps them to {shown}; process {} was not stopped\n\
+             next: go tool pprof -http=: {shown}",
+            grouped(objects),
+            counted(&objects, "object"),
+            request.process
+        ));
+        return Ok(());
+    }
     let sums = match dump_heap(request.process, &options, request.strings, &mut out) {
         Err(DumpError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             return Ok(());
@@ -63,6 +78,39 @@ pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<(
     finish.map_or(Ok(()), WholeFile::finish).with_context(cannot_write)?;
     say(request, &sums, bytes);
     Ok(())
+}
+
+/// Whether the file is to hold a profile for pprof.
+fn is_profile(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(".pb") || name.ends_with(".pb.gz")
+}
+
+/// Writes the profile of what is kept; returns the objects and bytes in it.
+fn write_profile(
+    request: &HeapDumpRequest<'_>,
+    options: LookOptions,
+    out: &mut DumpWriter,
+) -> anyhow::Result<(u64, Bytes)> {
+    if request.strings {
+        bail!("a profile has no contents of strings; leave out --strings, or name a file .jsonl");
+    }
+    let who = Some(WhoRequest { kept: true, ..WhoRequest::default() });
+    let census = look(request.process, &LookOptions { classes: false, who, ..options })?;
+    let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
+    // The names are those of the process, which may have any characters.
+    let reading = redact_outside(&reading, Audience::Own);
+    let census = reading.processes.first().context("nothing was read")?;
+    let kept = census.who.as_ref().and_then(|who| who.kept.as_ref());
+    let Some(kept) = kept else {
+        let reason = census.reason(CensusPart::Who).unwrap_or("it was not found out");
+        bail!("what process {} keeps is unknown: {reason}", request.process);
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at = i64::try_from(now.as_nanos()).unwrap_or_default();
+    let name = format!("process {}", request.process);
+    out.write_all(&pprof(&[(name, kept)], at))?;
+    Ok((kept.all.objects, Bytes(kept.all.bytes)))
 }
 
 /// Says what was written, and what was not.

@@ -28,7 +28,7 @@ pub(crate) use compare::{ShownComparison, compare, print_planned};
 pub(crate) use demo::{DemoRequest, run_demo};
 pub(crate) use exit::Exit;
 pub(crate) use explain::explain;
-pub(crate) use explain_request::{AskedLook, ExplainRequest};
+pub(crate) use explain_request::{AskedLook, ExplainRequest, KeptProfile};
 pub(crate) use fleet::{conclude_fleet, plan_fleet, run_fleet_block};
 pub(crate) use heap_dump::{HeapDumpRequest, write_heap_dump};
 pub(crate) use injected::{find_ruby, injected, warn};

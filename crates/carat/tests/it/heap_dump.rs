@@ -193,6 +193,30 @@ fn the_flame_graph_of_a_process_and_of_its_dump_has_every_byte_once() {
 }
 
 #[test]
+fn a_profile_is_read_by_pprof_and_has_what_is_kept_by_its_way() {
+    require!(Ruby, Program("go"));
+    let ruby = start(TestRuby::OnPath);
+    let (folder, pid) = (Folder::new("dump"), ruby.pid.to_string());
+    let ran = folder.run(&["heap-dump", &pid, "-o", "kept.pb.gz"]);
+    ran.assert_code(0).assert_says("next: go tool pprof -http=: kept.pb.gz");
+    folder.run(&["heap-dump", &pid, "-o", "a.jsonl.zst"]).assert_code(0);
+    let arguments = ["explain", "a.jsonl.zst", "--who", "--format", "pprof"];
+    let profile = folder.carat(&arguments).output().unwrap().stdout;
+    std::fs::write(folder.path("dumped.pb"), profile).unwrap();
+    for file in ["kept.pb.gz", "dumped.pb"] {
+        let mut pprof = Command::new("go");
+        pprof.args(["tool", "pprof", "-unit=B", "-nodecount=2000", "-top"]).arg(folder.path(file));
+        let found = pprof.output().unwrap();
+        let text = String::from_utf8_lossy(&found.stdout);
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        assert!(text.contains("Type: kept_space") && text.contains("@store of Cache"), "{text}");
+    }
+    let ran = folder.run(&["heap-dump", &pid, "--strings", "-o", "no.pb"]);
+    ran.assert_code(1).assert_says("leave out --strings");
+    assert!(!folder.path("no.pb").exists());
+}
+
+#[test]
 fn a_dump_that_fails_leaves_no_file_and_a_damaged_one_is_refused_or_says_so() {
     require!(Ruby);
     let ruby = start(TestRuby::OnPath);
