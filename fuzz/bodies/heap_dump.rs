@@ -20,7 +20,7 @@ pub(crate) fn check(input: &[u8]) {
     let unreached: u64 = classes.iter().map(|class| class.unreached_objects).sum();
     let one = classes.first().map(|class| class.name.clone());
     for classes in [Vec::new(), one.into_iter().collect()] {
-        match dump.who(&WhoRequest { classes, kept: true }) {
+        match dump.who(&WhoRequest { classes, holders: true, kept: true }) {
             Ok(who) => {
                 assert_eq!(who.garbage_objects, unreached);
                 assert_eq!(who.reached_objects + who.garbage_objects, dump.objects());

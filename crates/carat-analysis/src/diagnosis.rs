@@ -1,5 +1,7 @@
 //! What is wrong with a tree, in at most eight rows: how large against which limit, what is charged beside it, what the largest
-//! part is, and what helps. The terminal, the page and JSON lay out the same rows.
+//! part is, who keeps it, and what helps. The terminal, the page and JSON lay out the same rows.
+
+mod kept;
 
 use crate::advice::{Finding, findings};
 use carat_model::ledger::{Basis, FileUse, Ledger, LedgerPart, PartKind, ProcessLedger};
@@ -38,6 +40,8 @@ pub enum DiagnosisKind {
     Largest,
     /// What of the app is most.
     Most,
+    /// Who keeps it.
+    Kept,
     Help,
 }
 
@@ -52,6 +56,7 @@ impl DiagnosisKind {
             Self::Garbage => "garbage",
             Self::Largest => "largest",
             Self::Most => "most",
+            Self::Kept => "kept",
             Self::Help => "help",
         }
     }
@@ -112,6 +117,7 @@ pub fn diagnosis(
         reading.and_then(|reading| garbage(ledger, reading)),
         largest(ledger),
         most(ledger, reading),
+        reading.and_then(|reading| kept(ledger, reading)),
         Some(compacted(ledger, reading).unwrap_or_else(|| help_row(ledger, reading, help))),
     ];
     let next = next_step(ledger, reading, help);
@@ -392,11 +398,7 @@ fn mapped_files(ledger: &Ledger, part: &LedgerPart) -> String {
 
 /// What of the app is most: its threads, or the class with most bytes.
 fn most(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<DiagnosisRow> {
-    let threads = ledger.processes.iter().map(|process| process.threads).sum::<Option<u32>>();
-    let stacks = ledger.part(PartKind::Stacks).map(|part| part.pss).unwrap_or_default();
-    let of_threads = threads.filter(|threads| *threads >= MANY_THREADS);
-    // Many threads are a finding only if their stacks are memory.
-    if let Some(threads) = of_threads.filter(|_| share(stacks, ledger.pss) >= WORTH_A_ROW) {
+    if let Some((threads, stacks)) = many_threads(ledger) {
         let text = format!(
             "{threads} threads, whose stacks hold {stacks} ({})",
             percent(stacks, ledger.pss)
@@ -406,18 +408,55 @@ fn most(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<DiagnosisRo
     largest_class(ledger, reading?)
 }
 
-/// The class with most bytes in one process: forked processes share objects, so a sum would count them several times.
-fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisRow> {
-    let size =
-        |class: &ClassCount| Bytes(class.slot_bytes) + Bytes(class.malloc_bytes.unwrap_or(0));
+/// The threads and the memory of their stacks, if there are many.
+fn many_threads(ledger: &Ledger) -> Option<(u32, Bytes)> {
+    let threads = ledger.processes.iter().map(|process| process.threads).sum::<Option<u32>>()?;
+    let stacks = ledger.part(PartKind::Stacks).map(|part| part.pss).unwrap_or_default();
+    // Many threads are a finding only if their stacks are memory.
+    let is_much = threads >= MANY_THREADS && share(stacks, ledger.pss) >= WORTH_A_ROW;
+    is_much.then_some((threads, stacks))
+}
+
+/// The process and the name of the class that the diagnosis calls the largest, for which the next question is who keeps its
+/// objects; `None` if none is large.
+pub fn class_in_question<'a>(
+    ledger: &Ledger,
+    reading: &'a OutsideReading,
+) -> Option<(u32, &'a str)> {
+    let (census, class) =
+        large_class(ledger, reading).filter(|_| many_threads(ledger).is_none())?;
+    Some((census.process, &class.name))
+}
+
+/// Who keeps the objects of the largest class, where that was read.
+fn kept(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisRow> {
+    let (process, class) = class_in_question(ledger, reading)?;
+    let census = reading.processes.iter().find(|census| census.process == process)?;
+    let least = Bytes((resident(ledger, census).0 as f64 * WORTH_A_ROW) as u64);
+    let text = kept::keeper(census.who.as_ref()?, class, least);
+    Some(row(DiagnosisKind::Kept, None, text))
+}
+
+/// The class with most bytes in one process, if these are many.
+fn large_class<'a>(
+    ledger: &Ledger,
+    reading: &'a OutsideReading,
+) -> Option<(&'a Census, &'a ClassCount)> {
     let all = reading.processes.iter();
     let all =
         all.flat_map(|census| census.classes.iter().flatten().map(move |class| (census, class)));
     // Of one process, never summed: forked processes share the objects.
-    let (census, class) = all.max_by_key(|(_, class)| size(class))?;
-    if share(size(class), resident(ledger, census)) < WORTH_A_ROW {
-        return None;
-    }
+    let (census, class) = all.max_by_key(|(_, class)| class_size(class))?;
+    let is_large = share(class_size(class), resident(ledger, census)) >= WORTH_A_ROW;
+    is_large.then_some((census, class))
+}
+
+fn class_size(class: &ClassCount) -> Bytes {
+    Bytes(class.slot_bytes) + Bytes(class.malloc_bytes.unwrap_or(0))
+}
+
+fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisRow> {
+    let (census, class) = large_class(ledger, reading)?;
     let malloc = class.malloc_bytes.map(|bytes| format!(" and {} of malloc", Bytes(bytes)));
     let garbage = match class.garbage_objects {
         Some(0) => ", none of them garbage".to_owned(),
@@ -433,7 +472,7 @@ fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisR
         Bytes(class.slot_bytes),
         malloc.unwrap_or_default()
     );
-    Some(row(DiagnosisKind::Most, Some(size(class)), text))
+    Some(row(DiagnosisKind::Most, Some(class_size(class)), text))
 }
 
 /// Compaction in workers, which no setting mends.
@@ -550,8 +589,9 @@ fn next_step(
     let compared = reading.is_some_and(|reading| !reading.unshared.is_empty());
     let of_sharing =
         help.is_some_and(|finding| ["fork-not-prepared", "sharing-eroded"].contains(&finding.code));
-    let can_be_asked =
-        reading.is_some_and(|reading| reading.processes.iter().all(|one| one.who.is_none()));
+    // Where malloc is not walked, who keeps what is refused.
+    let can_answer = |one: &Census| one.who.is_none() && one.reason(CensusPart::Malloc).is_none();
+    let can_be_asked = reading.is_some_and(|reading| reading.processes.iter().all(can_answer));
     match help {
         Some(_) if of_sharing && !compared && reading.is_some() => FollowUp::Unshared,
         Some(_) => FollowUp::Suggest,

@@ -38,7 +38,9 @@ pub use census_difference::{
 pub use classes::class_comparisons;
 pub use conclude::conclude;
 pub use curves::curves;
-pub use diagnosis::{Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, diagnosis};
+pub use diagnosis::{
+    Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, class_in_question, diagnosis,
+};
 pub use forecast::{Forecast, Outlook, forecast};
 pub use holder_growth::{ClassGrown, GrownKind, HolderGrowth, HolderGrowths, holder_growth};
 pub use in_effect::leave_out_remedies_in_effect;

@@ -8,7 +8,10 @@ use carat_outside::who::{SoleHolder, WhoRequest};
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let Some(process) = arguments.next().and_then(|number| number.parse().ok()) else { return };
-    let who = Some(WhoRequest { classes: arguments.next().into_iter().collect(), kept: false });
+    let who = Some(WhoRequest {
+        classes: arguments.next().into_iter().collect(),
+        ..WhoRequest::default()
+    });
     let census = match look(process, &LookOptions { who, ..LookOptions::default() }) {
         Ok(census) => census,
         Err(refused) => return println!("{refused}"),

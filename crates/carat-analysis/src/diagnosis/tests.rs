@@ -6,6 +6,7 @@ use carat_outside::census::UnknownPart;
 use carat_outside::malloc::ChunkAmount;
 use carat_outside::owners::{OwnerCensus, ReachCensus};
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
+use carat_outside::who::WhoCensus;
 
 const MB: u64 = 1_000_000;
 
@@ -101,6 +102,23 @@ fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
     assert_eq!(found.next, FollowUp::Who);
     assert_eq!(says(&found, DiagnosisKind::Largest), "malloc, live: 60.00 MB (60 %)");
     assert!(found.rows.len() <= 8);
+}
+
+#[test]
+fn who_keeps_the_largest_class_is_said_and_where_it_cannot_be_found_out_it_is_not_suggested() {
+    let class = ClassCount { name: "Row".into(), slot_bytes: 30 * MB, ..ClassCount::default() };
+    let census = Census { process: 7, classes: Some(vec![class]), ..Census::default() };
+    let found =
+        |census: Census| diagnosis(&ledger(live(), Vec::new()), Some(&of_process(census)), None);
+    let who = WhoCensus { classes: Vec::new(), ..WhoCensus::default() };
+    let told = found(Census { who: Some(who), ..census.clone() });
+    // Of a process of 100 MB a twentieth counts.
+    assert_eq!(says(&told, DiagnosisKind::Kept), "no single object keeps 5.00 MB or more");
+    assert_eq!(told.next, FollowUp::Record);
+    let open = found(census.clone());
+    assert_eq!((says(&open, DiagnosisKind::Kept).as_str(), open.next), ("", FollowUp::Who));
+    let unknown = vec![UnknownPart { part: CensusPart::Malloc, reason: "mimalloc".into() }];
+    assert_eq!(found(Census { unknown, ..census }).next, FollowUp::Record);
 }
 
 #[test]

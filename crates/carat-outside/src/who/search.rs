@@ -45,6 +45,8 @@ const RARE: u64 = 100;
 pub struct WhoRequest {
     /// Who keeps the objects of these classes; if there are none, of the classes with most bytes of old objects.
     pub classes: Vec<String>,
+    /// Also the objects that keep most memory alive alone, which come unasked where no class is named.
+    pub holders: bool,
     /// Also count everything that is kept, by what keeps it.
     pub kept: bool,
 }
@@ -212,7 +214,8 @@ pub(super) fn draft_of(
     let (dominators, retained) = (&dominators, &retained);
     let found = WhoFinder { names, ways: &ways, dominators, retained };
     let classes = found.classes(request)?;
-    let holders = if request.classes.is_empty() { found.holders() } else { Vec::new() };
+    let wants_holders = request.holders || request.classes.is_empty();
+    let holders = if wants_holders { found.holders() } else { Vec::new() };
     let kept = request.kept.then(|| KeptCount::new(names, &ways).tree(&found.class_ids()));
     Ok(WhoDraft { census, classes, holders, kept })
 }

@@ -59,7 +59,10 @@ fn find(memory: &mut dyn Memory, class: Option<&str>) -> WhoCensus {
     find_who(
         memory,
         &sources,
-        &WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept: false },
+        &WhoRequest {
+            classes: class.map(str::to_owned).into_iter().collect(),
+            ..WhoRequest::default()
+        },
     )
     .unwrap()
 }

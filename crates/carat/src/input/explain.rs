@@ -1,6 +1,7 @@
 //! The ledger that `carat explain` shows: of a running process or of a file.
 
 use crate::input::import::CaratFile;
+use crate::input::keeper::add_keeper;
 use carat_analysis::{Earlier, leave_out_remedies_in_effect};
 use carat_model::OutsideReading;
 use carat_model::{Ledger, Outcome, Recording, Results, Sample};
@@ -90,6 +91,11 @@ pub fn process_ledger(
         leave_out_remedies_in_effect(&ledger, &mut reading.unshared);
     }
     let nothing = ledger.processes.is_empty() && ledger.from_status.is_empty();
+    if let (Some(reading), Some(look)) = (&mut reading, &request.look)
+        && look.who.is_none()
+    {
+        add_keeper(reading, &ledger, look);
+    }
     match ledger.unread.first() {
         // The first refusal is usually that of the leader, which the user named.
         Some(reason) if nothing => Err(ExplainError::Unread(reason.clone())),

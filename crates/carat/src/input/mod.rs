@@ -7,6 +7,7 @@ mod experiment_text;
 mod explain;
 mod host;
 mod import;
+mod keeper;
 mod suggest;
 
 pub use app_folder::{AppFolder, AppFolderError, app_experiment};

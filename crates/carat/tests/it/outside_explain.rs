@@ -71,6 +71,29 @@ fn a_ruby_that_was_started_without_carat_is_explained_by_live_memory_and_classes
 }
 
 #[test]
+fn who_keeps_the_largest_class_is_a_line_of_the_diagnosis(version: TestRuby) {
+    let folder = Folder::new("outside");
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(
+        "Kept = Struct.new(:number, :name); $kept = Array.new(200_000) { |n| Kept.new(n, nil) }; 4.times { GC.start }; 1",
+    );
+    let text = explain(&folder, ruby.pid, &[]).out;
+    let line =
+        text.lines().find(|line| line.starts_with("kept ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        line.contains(" by an element of Array ← global variable $kept; without that Array"),
+        "{line}"
+    );
+    let numbers: Vec<u64> =
+        line.split_whitespace().filter_map(|word| word.replace(',', "").parse().ok()).collect();
+    // The objects of the way, those of the class, and those that would go.
+    assert!(numbers[..3].iter().all(|number| (199_000..=201_000).contains(number)), "{line}");
+    let most = text.lines().find(|line| line.starts_with("most ")).unwrap();
+    assert!(most.contains(" Kept: 200,000 objects"), "{most}");
+    assert!(!explain(&folder, ruby.pid, &["--no-look"]).out.contains("\nkept "));
+}
+
+#[test]
 fn without_a_look_the_ledger_is_that_of_the_kernel_alone() {
     require!(Ruby);
     let folder = Folder::new("no-look");

@@ -26,8 +26,10 @@ fn start(version: TestRuby) -> OutsideRuby {
 }
 
 fn look(ruby: &OutsideRuby, class: Option<&str>) -> WhoCensus {
-    let who =
-        Some(WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept: false });
+    let who = Some(WhoRequest {
+        classes: class.map(str::to_owned).into_iter().collect(),
+        ..WhoRequest::default()
+    });
     let census = ruby.look(&LookOptions { who, ..LookOptions::default() });
     census.who.unwrap_or_else(|| panic!("{:?}", census.unknown))
 }

@@ -29,8 +29,12 @@ fn read(text: &str) -> Result<HeapDump, DumpFileError> {
 }
 
 fn who(dump: &HeapDump, class: Option<&str>) -> WhoCensus {
-    dump.who(&WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept: true })
-        .unwrap()
+    dump.who(&WhoRequest {
+        classes: class.map(str::to_owned).into_iter().collect(),
+        kept: true,
+        ..WhoRequest::default()
+    })
+    .unwrap()
 }
 
 #[test]
@@ -165,7 +169,9 @@ fn what_is_no_dump_or_has_no_roots_is_refused() {
         .collect();
     let dump = read(&without).unwrap();
     assert!(matches!(dump.who(&WhoRequest::default()), Err(WhoUnknown::NoRoots)));
-    let none = read(NAMED).unwrap().who(&WhoRequest { classes: vec!["Psot".into()], kept: false });
+    let none = read(NAMED)
+        .unwrap()
+        .who(&WhoRequest { classes: vec!["Psot".into()], ..WhoRequest::default() });
     assert!(matches!(none, Err(WhoUnknown::NoClass(_))));
     assert!(is_dump_line(NAMED.lines().next().unwrap().as_bytes()));
     for other in ["", "{}", "{\"type\":\"header\"}", "[1]", "{\"address\":\"0x1\"}"] {

@@ -248,7 +248,7 @@ fn last_reading(members: &[Identity], growing: &[ClassGrowth]) -> OutsideReading
     // Objects of Ruby's own have no holder that a person can name.
     let named = growing.iter().map(|class| &class.class).filter(|class| !class.starts_with('('));
     let classes: Vec<String> = named.take(NAMED).cloned().collect();
-    let who = (!classes.is_empty()).then_some(WhoRequest { classes, kept: false });
+    let who = (!classes.is_empty()).then_some(WhoRequest { classes, ..WhoRequest::default() });
     let options = LookOptions { owners: true, held: true, who, memory, ..LookOptions::default() };
     let reading = read_outside(members, &options);
     let is_named = |census: &Census| {
