@@ -1,17 +1,14 @@
 # frozen_string_literal: true
 
-# What the two benchmarks of the reader from outside share: a Ruby that answers, its census, what a census costs, and what the
-# process that is read notices. `bin/roots` makes the Rubies; a Ruby that is not here has no row.
+# What the two benchmarks of `bin/bench inside` share: a Ruby with a program, its census, what a census costs, and what the
+# process that is read notices.
 
-require 'json'
-require 'open3'
+require_relative 'live_ruby'
 require_relative 'median'
 
 TARGET = File.expand_path('../target/release/examples', __dir__)
 TESTS = File.expand_path('../crates/carat/tests/it/data', __dir__)
 PROGRAM = File.read("#{TESTS}/outside.rb")
-ROOTS = File.expand_path('../bin/roots', __dir__)
-RUBIES = { 'in PATH' => nil, '2.7' => 'bullseye', '3.1' => 'bookworm', '3.3' => 'trixie', '3.4' => 'ruby34' }.freeze
 # Objects of the program, so that reading takes long enough to be measured.
 SIZE = ENV.fetch('N', '60000')
 PASSES = Integer(ENV.fetch('PASSES', '7'))
@@ -20,41 +17,10 @@ ROUNDS = Integer(ENV.fetch('ROUNDS', '7'))
 COPIED = 2 << 20
 PAGE = 4096
 
-# A running Ruby that evaluates lines. `variables` are of its environment.
-class Inside
-  attr_reader :pid
-
+# A Ruby with the program of the tests. `variables` are of its environment.
+class Inside < LiveRuby
   def initialize(root, variables = {})
-    command = ['env', *{ 'N' => SIZE, **variables }.map { |pair| pair.join('=') }, 'ruby', '-e', PROGRAM]
-    command = [ROOTS, '--run', root, '--', *command] if root
-    @stdin, @stdout, @waiter = Open3.popen2(*command)
-    @pid = Integer(@stdout.gets || raise("no Ruby in #{root}"))
-  end
-
-  def begin(line)
-    @stdin.puts(line)
-  end
-
-  def answer
-    @stdout.gets&.chomp || raise('Ruby ended')
-  end
-
-  def eval(line)
-    self.begin(line)
-    answer
-  end
-
-  def ask(line)
-    JSON.parse(eval(line))
-  end
-
-  def stop
-    @stdin.close
-    Process.kill(:KILL, @pid)
-  rescue Errno::ESRCH
-    nil
-  ensure
-    @waiter.value
+    super(root, 'env', *{ 'N' => SIZE, **variables }.map { |pair| pair.join('=') }, 'ruby', '-e', PROGRAM)
   end
 end
 

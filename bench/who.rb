@@ -4,15 +4,12 @@
 # eleven ways, what would go without their holder, the references of every object, the cost, and readings of a process that runs.
 # `bin/roots` makes the Rubies; a Ruby that is not here has no row.
 
-require 'json'
-require 'open3'
 require 'set'
 require 'tempfile'
+require_relative 'live_ruby'
 require_relative 'median'
 
 CARAT = ENV.fetch('CARAT')
-ROOTS = File.expand_path('../bin/roots', __dir__)
-RUBIES = { 'in PATH' => nil, '2.7' => 'bullseye', '3.1' => 'bookworm', '3.3' => 'trixie', '3.4' => 'ruby34' }.freeze
 PLANTS = File.read(File.expand_path('../crates/carat/tests/it/data/who.rb', __dir__))
 # Two kinds more than the tests have, and a loop that evaluates lines.
 MORE = <<~RUBY
@@ -57,28 +54,10 @@ PASSES = Integer(ENV.fetch('PASSES', '5'))
 READINGS = 6
 
 # A Ruby with the plants.
-class Planted
-  attr_reader :pid
-
+class Planted < LiveRuby
   def initialize(root)
-    prefix = root ? [ROOTS, '--run', root, '--'] : []
     program = "eval(#{PLANTS.dump}, TOPLEVEL_BINDING, 'plants.rb', 1)\n#{MORE}"
-    @stdin, @stdout, @waiter = Open3.popen2(*prefix, 'ruby', '-robjspace', '-e', program)
-    @pid = Integer(@stdout.gets || raise("no Ruby in #{root}"))
-  end
-
-  def eval(line)
-    @stdin.puts(line)
-    @stdout.gets&.chomp || raise("Ruby ended at #{line}")
-  end
-
-  def stop
-    @stdin.close
-    Process.kill(:KILL, @pid)
-  rescue Errno::ESRCH
-    nil
-  ensure
-    @waiter.value
+    super(root, 'ruby', '-robjspace', '-e', program)
   end
 end
 
@@ -202,7 +181,7 @@ begin
   insides = planted.transform_values { |ruby| Inside.new(ruby) }
   table('Objects that would go without a holder, outside compared with inside', 'Ruby', *RETAINED)
   planted.each do |name, ruby|
-    holders = JSON.parse(ruby.eval('require "json"; HOLDERS.to_json'))
+    holders = ruby.ask('require "json"; HOLDERS.to_json')
     all = insides[name].reached.size
     cells = RETAINED.map do |plant|
       inside = all - insides[name].reached(holders[plant]).size
