@@ -3,13 +3,13 @@
 use crate::census_cells::{NAME, padded, pages, share_of, strip};
 use crate::malloc_text::{much_of, write_malloc, write_owners, write_reach};
 use crate::numbers::{duration, grouped, grouped_count, or_question_mark};
-use crate::redact_census::redact_outside;
-use crate::redact_rules::Audience;
 use crate::text::{one_line, shorten};
 use carat_model::Bytes;
 use carat_model::OutsideReading;
 use carat_outside::census::{Census, CensusPart, UnknownPart};
 use carat_outside::heap::{AgeCensus, ClassCount, ClassPlaces, HeapCensus};
+use carat_redact::Audience;
+use carat_redact::redact_outside;
 use std::fmt::{self, Write};
 
 /// Up to so many processes are printed in full; of more only the largest.

@@ -2,10 +2,10 @@
 
 use crate::facts;
 use crate::part_differences::{VariantParts, part_differences};
-use crate::redact::{Audience, redact_results};
 use crate::text::one_line;
 use carat_model::results::assign_file_facts;
 use carat_model::{Conclusion, MachineFacts, Results, Trial, Unit, metric};
+use carat_redact::{Audience, redact_results};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,7 +10,6 @@ use crate::mark::word;
 use crate::numbers;
 use crate::page::erosion::VariantSharing;
 use crate::part_differences::part_differences;
-use crate::redact::{Audience, redact_results};
 use crate::step_figures::step_figures;
 use crate::text::day;
 use carat_analysis::growth::found;
@@ -19,6 +18,7 @@ use carat_model::metric::{BROADCAST_COMPLETE_P95, BROADCAST_OWN_P95};
 use carat_model::{
     Conclusion, MemoryFigure, Moment, Results, Role, Trial, Unit, Variant, Verdict, metric,
 };
+use carat_redact::{Audience, redact_results};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 

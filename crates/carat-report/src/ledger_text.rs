@@ -2,13 +2,13 @@
 
 use crate::ledger_files::LedgerFiles;
 use crate::numbers::{UNITS, count, or_question_mark, percent, percent_of};
-use crate::redact::{Audience, redact_ledger};
 use crate::text::{one_line, shorten};
 use carat_analysis::Finding;
 use carat_model::ledger::{
     Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool, StatusLedger,
 };
 use carat_model::{Bytes, Unit};
+use carat_redact::{Audience, redact_ledger};
 use std::fmt::{self, Write};
 
 /// Columns of a full bar.

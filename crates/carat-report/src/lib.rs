@@ -1,15 +1,14 @@
 //! Results as text: HTML pages, a terminal's text, Markdown, CSV, JSON, OpenMetrics, budgets.
 //!
-//! Every format begins with [`redact_results`](redact::redact_results) or one of the functions beside it, which remove control characters
-//! and secrets from every text, and then escapes for its own syntax. The crate is pure: it reads no process and no file. It
-//! imports `carat-model`, `carat-analysis`, `carat-stats` and the catalogue of settings. Public is one function for each
-//! format, [`numbers`] and [`text`] for those who print beside it, and `redact_…` for those who export.
+//! Every format begins with a function of `carat-redact`, which removes control characters and secrets from every text, and then
+//! escapes for its own syntax. The crate is pure: it reads no process and no file. It imports `carat-redact`, `carat-model`,
+//! `carat-analysis`, `carat-stats` and the catalogue of settings. Public is one function for each format, [`numbers`] and [`text`] for
+//! those who print beside it, and of `carat-redact` what those need who export.
 
 mod budget;
 mod census_cells;
 mod census_text;
 mod chart;
-mod class_aliases;
 mod class_text;
 mod control_text;
 mod details;
@@ -44,14 +43,7 @@ mod part_differences;
 mod pprof;
 mod process_names;
 mod recording_text;
-mod redact;
-mod redact_census;
-mod redact_rules;
-mod redact_tune;
-mod redact_who;
 mod route_figures;
-mod shared_forms;
-mod shared_plan;
 mod speedscope;
 mod standing;
 mod step_figures;
@@ -69,6 +61,7 @@ mod who_text;
 mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
+pub use carat_redact::{Audience, SearchReport, has_hidden_parts, redact_ledger, redact_outside};
 pub use census_text::{CensusTextOptions, census_text};
 pub use diagnosis_text::{diagnosis_text, next_text};
 pub use difference_text::difference_text;
@@ -87,10 +80,6 @@ pub use numbers::{count, duration, percent};
 pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html, tune_html};
 pub use pprof::pprof;
 pub use recording_text::growth_text;
-pub use redact::redact_ledger;
-pub use redact_census::redact_outside;
-pub use redact_rules::{Audience, has_hidden_parts};
-pub use redact_tune::SearchReport;
 pub use speedscope::speedscope;
 pub use terminal::{Style, terminal};
 pub use text::day;

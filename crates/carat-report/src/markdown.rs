@@ -5,7 +5,6 @@ use crate::details::{DetailSection, sections};
 use crate::facts;
 use crate::machine::machine_facts;
 use crate::numbers;
-use crate::redact::{Audience, redact_results};
 use crate::standing::in_order;
 use crate::table::{ColumnPlace, FactTable};
 use crate::text::{capital, one_line, shorten};
@@ -13,6 +12,7 @@ use crate::use_it::UseIt;
 use crate::verdict::VerdictTable;
 use crate::wording;
 use carat_model::Results;
+use carat_redact::{Audience, redact_results};
 use std::fmt::Write as _;
 
 /// Marks the comment, so that a bot can replace it instead of adding another.

@@ -1,11 +1,11 @@
 //! A recording as text for a terminal.
 
 use crate::numbers::{count, grouped_count, percent, seconds};
-use crate::redact::{Audience, redact_recording};
 use crate::text::{one_line, shorten};
 use carat_analysis::growth::{cause, found, outlook_sentence, tolerances, undecided_parts};
 use carat_model::recording::Recording;
 use carat_model::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Unit, metric};
+use carat_redact::{Audience, redact_recording};
 use std::fmt::{self, Write};
 
 /// Characters of a reason; a hostile one can be of any length.

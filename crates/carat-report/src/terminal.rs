@@ -8,13 +8,13 @@ use crate::machine_text::machines_sentence;
 use crate::mark::Mark;
 use crate::memory_series::{is_resident, memory, memory_series};
 use crate::numbers;
-use crate::redact::{Audience, redact_results};
 use crate::standing::in_order;
 use crate::table::{Cell, Column, ColumnPlace, FactTable};
 use crate::text::{columns, one_line, shorten};
 use crate::verdict::warnings;
 use crate::wording;
 use carat_model::{Results, Unit};
+use carat_redact::{Audience, redact_results};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

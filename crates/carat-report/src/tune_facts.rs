@@ -3,10 +3,10 @@
 use crate::environment_format::shell_line;
 use crate::mark::Mark;
 use crate::numbers::{self, count, magnitude, magnitude_interval};
-use crate::redact_tune::SearchReport;
 use crate::wording::{Sentence, change, verb};
 use carat_analysis::{Recommendation, TuneOutcome};
 use carat_model::{Better, Conclusion, Role, Verdict, metric};
+use carat_redact::SearchReport;
 
 /// What the search leads to, in a sentence with the interval and the number of blocks.
 pub(crate) fn headline(outcome: &TuneOutcome) -> Sentence {

@@ -2,12 +2,12 @@
 
 use crate::figures::in_words;
 use crate::numbers::{count, duration, estimate};
-use crate::redact::Audience;
-use crate::redact_tune::{SearchReport, redact_tune_report};
 use crate::text::shorten;
 use crate::tune_facts::{change_text, commands, front, headline, limits_first};
 use carat_analysis::{AblatedSetting, Attempt, Hint, TuneOutcome};
 use carat_model::Conclusion;
+use carat_redact::Audience;
+use carat_redact::{SearchReport, redact_search};
 use std::fmt::{self, Write};
 
 /// Configurations of the front that are listed.
@@ -24,7 +24,7 @@ const FAILURE: usize = 120;
 pub fn tune_text(report: &SearchReport, details: bool) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_outcome(&mut out, &redact_tune_report(report, Audience::Own), details);
+    let _ = write_outcome(&mut out, &redact_search(report, Audience::Own), details);
     out
 }
 

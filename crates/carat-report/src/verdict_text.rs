@@ -2,13 +2,13 @@
 
 use crate::facts;
 use crate::machine_text::machines_sentence;
-use crate::redact::redact_results;
 use crate::standing::in_order;
 use crate::terminal::{MIN_WIDTH, NAME, Style, name, push_wrapped};
 use crate::text::{columns, one_line};
 use crate::use_it::UseIt;
 use crate::verdict::{OpenVerdict, VerdictRow, VerdictTable};
 use carat_model::Results;
+use carat_redact::redact_results;
 use std::fmt::Write as _;
 
 /// Lines of all warnings together; the others are counted.

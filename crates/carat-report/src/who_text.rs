@@ -4,13 +4,13 @@ use crate::census_text::live_bytes;
 use crate::environment_format::shell_line;
 use crate::malloc_text::much_of;
 use crate::numbers::{grouped, grouped_count};
-use crate::redact_census::redact_outside;
-use crate::redact_rules::Audience;
 use crate::text::one_line;
 use carat_model::Bytes;
 use carat_model::OutsideReading;
 use carat_outside::census::{Census, CensusPart};
 use carat_outside::who::{ClassHolders, CountedWay, SoleHolder, WhoCensus};
+use carat_redact::Audience;
+use carat_redact::redact_outside;
 use std::fmt::{self, Write};
 
 /// Who keeps what in the largest Ruby of a tree. `class` is the class that was asked for.

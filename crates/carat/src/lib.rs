@@ -13,6 +13,7 @@
 //!  store    config              the results file; the experiment file, parsed and validated
 //!  ---------------------------- crates
 //!  carat-report                 results as text, pages and exports
+//!  carat-redact                 what readers must not see, removed
 //!  carat-analysis   carat-load  conclusions drawn from trials; the load generator
 //!  carat-proc   carat-settings  trees, samples, ledgers; the catalogue of settings
 //!  carat-model      carat-files plain data, units, metrics; files written whole

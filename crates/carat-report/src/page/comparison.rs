@@ -11,11 +11,11 @@ use crate::page::elements::{
 use crate::page::forest::description;
 use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
-use crate::redact::redact_results;
 use crate::standing::in_order;
 use crate::text::{day, one_line, shorten};
 use crate::wording;
 use carat_model::{MachineFacts, Results, Role};
+use carat_redact::redact_results;
 use maud::{Markup, html as markup};
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! The parts that all pages have: head, content security policy, style, script, footer.
 
 use crate::numbers::UNITS;
-use crate::redact::Audience;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use carat_redact::Audience;
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use sha2::{Digest as _, Sha256};
 

@@ -4,12 +4,12 @@ use crate::numbers::{count, percent_of};
 use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
 use crate::page::{ledger, ledger_details, outside};
-use crate::redact::redact_ledger;
-use crate::redact_census::redact_outside;
 use crate::text::{capital, shorten};
 use carat_analysis::{Diagnosis, diagnosis, findings};
 use carat_model::Ledger;
 use carat_model::OutsideReading;
+use carat_redact::redact_ledger;
+use carat_redact::redact_outside;
 use maud::{Markup, html as markup};
 
 /// The page of a ledger, with what was read from outside: one file that makes no request. `server` names what it

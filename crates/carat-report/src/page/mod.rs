@@ -42,11 +42,11 @@ pub use ledger_page::ledger_html;
 pub use recording::recording_html;
 pub use tune::tune_html;
 
-use crate::redact::redact_results;
 use crate::standing::in_order;
 use crate::text::{one_line, shorten};
 use crate::verdict::VerdictTable;
 use carat_model::Results;
+use carat_redact::redact_results;
 use gallery::Gallery;
 use maud::{Markup, html as markup};
 

@@ -10,7 +10,6 @@ use crate::page::gallery::Gallery;
 use crate::page::{growth, ledger, ledger_details, routes};
 use crate::process_names::process_names;
 use crate::recording_text::{class_sentence, outlook_lines};
-use crate::redact::redact_recording;
 use crate::text::{capital, one_line, shorten};
 use carat_analysis::findings_beside_growth;
 use carat_analysis::growth::{
@@ -21,6 +20,7 @@ use carat_model::recording::{Marker, MarkerKind};
 use carat_model::{
     Bytes, InsideSample, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart, Unit,
 };
+use carat_redact::redact_recording;
 use carat_stats::summary::median;
 use maud::{Markup, html as markup};
 use std::collections::{BTreeMap, BTreeSet};

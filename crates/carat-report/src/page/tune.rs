@@ -9,11 +9,11 @@ use crate::page::elements::{
 };
 use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
-use crate::redact_tune::{SearchReport, redact_tune_report};
 use crate::text::{one_line, shorten};
 use crate::tune_facts::{by_goal, change_text, commands, front, headline, worse};
 use carat_analysis::{Hint, TriedConfiguration, TuneOutcome};
 use carat_model::{Conclusion, Estimate, Verdict};
+use carat_redact::{SearchReport, redact_search};
 use maud::{Markup, html as markup};
 
 /// Configurations in the table and in a picture at most, the best first.
@@ -25,7 +25,7 @@ const TEXT: usize = 300;
 
 /// The page of a search: one file that makes no request.
 pub fn tune_html(report: &SearchReport, options: &PageOptions) -> String {
-    let report = redact_tune_report(report, options.audience);
+    let report = redact_search(report, options.audience);
     let outcome = &report.outcome;
     let sentence = headline(outcome);
     let mut gallery = Gallery::default();

@@ -2,14 +2,15 @@
 //! libraries keep theirs.
 
 use crate::class_aliases::ClassAliases;
-use crate::redact_rules::{Audience, DistinctNames, RedactionRules};
-use crate::redact_who::{NameEditor, edit_who};
-use crate::shared_forms::is_common_library;
+use crate::forms::is_common_library;
+use crate::rules::{Audience, DistinctNames, RedactionRules};
+use crate::who::{NameEditor, edit_who};
 use carat_model::OutsideReading;
 use carat_outside::census::Census;
 use carat_outside::owners::HolderKind;
 use std::collections::BTreeSet;
 
+/// A reading for that audience.
 pub fn redact_outside(reading: &OutsideReading, audience: Audience) -> OutsideReading {
     let mut shown = reading.clone();
     let rules = RedactionRules::new(reading, BTreeSet::new(), audience);

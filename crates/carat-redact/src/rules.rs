@@ -1,6 +1,6 @@
 //! What is removed from the texts of a report, for its readers.
 
-use crate::shared_forms::{
+use crate::forms::{
     FILE, FOLDERS, HOST, NAME, is_kept_variable, is_plain_value, is_private_variable, names_in,
     without_places, without_word,
 };

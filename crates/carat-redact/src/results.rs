@@ -4,14 +4,14 @@
 //! suggests no secret.
 
 use crate::class_aliases::ClassAliases;
-pub(crate) use crate::redact_rules::Audience;
-use crate::redact_rules::{DistinctNames, RedactionRules, names_identity};
-use crate::shared_forms::common_title;
-use crate::shared_plan::{private_values, shared_plan};
-use crate::text::{one_line, shorten};
+use crate::forms::common_title;
+use crate::plan::{private_values, shared_plan};
+use crate::rules::{Audience, DistinctNames, RedactionRules, names_identity};
 use carat_model::load::report::{RouteFailure, RouteReport};
 use carat_model::recording::Recording;
-use carat_model::{ClassAmount, Ledger, LoadReport, Results, Trial, command_line};
+use carat_model::{
+    ClassAmount, Ledger, LoadReport, Results, Trial, command_line, one_line, shorten,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
@@ -38,7 +38,8 @@ const FAILURE_KINDS: [&str; 17] = [
     "unauthorized",
 ];
 
-pub(crate) fn redact_results(results: &Results, audience: Audience) -> Results {
+/// Results for that audience.
+pub fn redact_results(results: &Results, audience: Audience) -> Results {
     let mut known = private_values(&results.info.plan_text);
     let facts = results.trials.iter().flat_map(|trial| &trial.machine);
     // Values of one or two characters occur inside ordinary words.
@@ -54,7 +55,8 @@ pub(crate) fn redact_results(results: &Results, audience: Audience) -> Results {
     shown
 }
 
-pub(crate) fn redact_recording(recording: &Recording, audience: Audience) -> Recording {
+/// A recording for that audience.
+pub fn redact_recording(recording: &Recording, audience: Audience) -> Recording {
     let mut redaction = Redaction::new(recording, BTreeSet::new(), audience);
     let mut shown = recording.clone();
     redaction.rules.edit_line(&mut shown.info.schema);

@@ -1,7 +1,7 @@
 //! The experiment file of a shared report: without comments, and without the values that may say whose it is.
 
-use crate::redact_rules::RedactionRules;
-use crate::shared_forms::{common_title, is_common_text, is_kept_variable, is_plain_value};
+use crate::forms::{common_title, is_common_text, is_kept_variable, is_plain_value};
+use crate::rules::RedactionRules;
 use carat_model::{HIDDEN, is_secret_name};
 use std::collections::BTreeSet;
 use toml::Value;
@@ -108,7 +108,7 @@ fn is_private_value(name: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redact_rules::Audience;
+    use crate::rules::Audience;
 
     #[test]
     fn a_plan_that_names_nobody_is_shared_as_it_is() {

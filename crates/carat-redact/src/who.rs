@@ -1,6 +1,6 @@
 //! Who keeps what for an audience: a shared report has no names of variables, keys, files and threads.
 
-use crate::redact_rules::RedactionRules;
+use crate::rules::RedactionRules;
 use carat_outside::who::{CodePlace, Holder, KeeperKind, KeptBy, Way, WayLink, WayRoot, WhoCensus};
 
 /// Edits the names of classes and of libraries.

@@ -3,8 +3,10 @@
 //!
 //! Names are compared as whole words: `PORT` says nothing about `PORTAL_CUSTOMER`.
 
+use crate::word_list::{WordList, words};
 use carat_model::{HIDDEN, is_name_character, mask_values};
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// Stands for the name of the host or the user.
 pub(crate) const NAME: &str = "[name]";
@@ -16,22 +18,7 @@ pub(crate) const FILE: &str = "[file]";
 pub(crate) const FOLDERS: &str = "…/";
 
 /// Environment variables whose values a shared report keeps, by their whole name.
-const KEPT_NAMES: &[&str] = &[
-    "CARAT_SETTINGS",
-    "GLIBC_TUNABLES",
-    "JE_MALLOC_CONF",
-    "LD_PRELOAD",
-    "MALLOC_CONF",
-    // Selects what the server of workloads/extend does.
-    "PARTS",
-    "RUBYOPT",
-    "RUBY_FREE_AT_EXIT",
-    "RUBY_MN_THREADS",
-    "RUBY_MAX_CPU",
-    "RUBY_PAGE_SIZE",
-    "RUBY_THREAD_TIMESLICE",
-    "RUBY_YJIT_ENABLE",
-];
+static KEPT_NAMES: WordList = LazyLock::new(|| words(include_str!("words/kept-variables.txt")));
 
 /// Families of variables, each with the underscore that ends the first word of its names.
 const KEPT_FAMILIES: &[&str] = &["MALLOC_", "MIMALLOC_", "RUBY_GC_", "TCMALLOC_"];
@@ -41,23 +28,7 @@ const SUSPECT_NAMES: &[&str] =
     &["PASS", "SECRET", "TOKEN", "KEY", "PIN", "CODE", "AUTH", "CREDENTIAL"];
 
 /// Values that cannot be a secret.
-const PLAIN_WORDS: &[&str] = &[
-    "true",
-    "false",
-    "on",
-    "off",
-    "yes",
-    "no",
-    "production",
-    "development",
-    "staging",
-    "test",
-    "debug",
-    "info",
-    "warn",
-    "error",
-    "fatal",
-];
+static PLAIN_WORDS: WordList = LazyLock::new(|| words(include_str!("words/plain-values.txt")));
 
 /// Digits of a number that is too short to be a secret.
 const PLAIN_DIGITS: usize = 6;
@@ -67,185 +38,16 @@ const PROGRAM_FOLDERS: &[&str] = &["/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/"]
 const LIBRARY_FOLDERS: &[&str] = &["/usr/lib/", "/usr/lib64/", "/lib/", "/lib64/"];
 
 /// Endings of file names that are kept.
-const ENDINGS: &[&str] = &[
-    "carat", "csv", "db", "erb", "haml", "har", "html", "json", "jsonl", "log", "md", "rb", "ru",
-    "sh", "so", "sock", "sqlite3", "toml", "txt", "yaml", "yml",
-];
+static ENDINGS: WordList = LazyLock::new(|| words(include_str!("words/endings.txt")));
 
 /// Words in paths and in the titles of processes that every Ruby server may have.
-const COMMON_WORDS: &[&str] = &[
-    "app",
-    "application",
-    "bash",
-    "bin",
-    "boot",
-    "build",
-    "bundle",
-    "bundler",
-    "busy",
-    "cable",
-    "carat",
-    "cluster",
-    "config",
-    "core",
-    "daemon",
-    "database",
-    "delayed",
-    "development",
-    "dev",
-    "dispatcher",
-    "env",
-    "false",
-    "true",
-    "environment",
-    "exec",
-    "falcon",
-    "foreman",
-    "gem",
-    "gemfile",
-    "gen",
-    "god",
-    "good",
-    "http",
-    "https",
-    "idle",
-    "init",
-    "iodine",
-    "jekyll",
-    "jemalloc",
-    "job",
-    "jobs",
-    "listening",
-    "main",
-    "master",
-    "mimalloc",
-    "mold",
-    "nginx",
-    "node",
-    "null",
-    "of",
-    "overmind",
-    "passenger",
-    "phase",
-    "pitchfork",
-    "port",
-    "postgres",
-    "preloader",
-    "procfile",
-    "production",
-    "puma",
-    "queue",
-    "queues",
-    "rack",
-    "rackup",
-    "rails",
-    "rackapp",
-    "rake",
-    "redis",
-    "requests",
-    "resque",
-    "ru",
-    "ruby",
-    "rubyapp",
-    "run",
-    "runner",
-    "scheduler",
-    "sequel",
-    "serve",
-    "server",
-    "service",
-    "sh",
-    "shim",
-    "sidekiq",
-    "sinatra",
-    "sleep",
-    "solid",
-    "spring",
-    "ssl",
-    "start",
-    "stderr",
-    "stdin",
-    "stdout",
-    "stopping",
-    "tcmalloc",
-    "tcp",
-    "test",
-    "thin",
-    "threads",
-    "unicorn",
-    "unix",
-    "watchdog",
-    "web",
-    "webrick",
-    "worker",
-    "workers",
-];
+static COMMON_WORDS: WordList = LazyLock::new(|| words(include_str!("words/common-words.txt")));
 
 /// Libraries of C and of common gems, without `lib` and without what follows the first point or hyphen.
-const COMMON_LIBRARIES: &[&str] = &[
-    "c",
-    "crypto",
-    "crypt",
-    "date_core",
-    "ffi",
-    "ffi_c",
-    "gcc_s",
-    "gmp",
-    "ld",
-    "m",
-    "msgpack",
-    "mysqlclient",
-    "nio4r_ext",
-    "nokogiri",
-    "openssl",
-    "parser",
-    "pg_ext",
-    "pq",
-    "pthread",
-    "puma_http11",
-    "sqlite3",
-    "sqlite3_native",
-    "ssl",
-    "stdc++",
-    "stringio",
-    "strscan",
-    "vips",
-    "xml2",
-    "yaml",
-    "z",
-    "zlib",
-];
+static COMMON_LIBRARIES: WordList = LazyLock::new(|| words(include_str!("words/libraries.txt")));
 
 /// Names of accounts and hosts that many machines have.
-const COMMON_ACCOUNTS: &[&str] = &[
-    "admin",
-    "cache",
-    "circleci",
-    "client",
-    "data",
-    "deploy",
-    "deployer",
-    "docker",
-    "example",
-    "git",
-    "github",
-    "gitlab",
-    "jenkins",
-    "latency",
-    "linuxbrew",
-    "load",
-    "malloc",
-    "memory",
-    "mysql",
-    "nobody",
-    "postgresql",
-    "root",
-    "ubuntu",
-    "user",
-    "vagrant",
-    "www",
-    "www-data",
-];
+static COMMON_ACCOUNTS: WordList = LazyLock::new(|| words(include_str!("words/accounts.txt")));
 
 /// Where the folders of users are.
 const HOMES: &[&str] = &["/home/", "/Users/", "/export/home/", "~"];
@@ -255,7 +57,7 @@ const SHORTEST_NAME: usize = 3;
 
 /// Whether the value of an environment variable of that name is kept, whatever it is.
 pub(crate) fn is_kept_variable(name: &str) -> bool {
-    KEPT_NAMES.contains(&name) || KEPT_FAMILIES.iter().any(|family| name.starts_with(family))
+    KEPT_NAMES.contains(name) || KEPT_FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
 /// An upper-case name, like that of an environment variable, whose values are not kept.
@@ -270,7 +72,7 @@ pub(crate) fn is_private_variable(name: &str) -> bool {
 pub(crate) fn is_plain_value(name: &str, value: &str) -> bool {
     let name = name.to_uppercase();
     let suspect = SUSPECT_NAMES.iter().any(|part| name.contains(part));
-    !suspect && (is_short_number(value) || PLAIN_WORDS.contains(&value.to_lowercase().as_str()))
+    !suspect && (is_short_number(value) || PLAIN_WORDS.contains(value.to_lowercase().as_str()))
 }
 
 fn is_short_number(text: &str) -> bool {
@@ -297,7 +99,7 @@ pub(crate) fn names_in(text: &str) -> BTreeSet<String> {
     }
     found.retain(|name| {
         let lower = name.to_lowercase();
-        let common = COMMON_ACCOUNTS.contains(&lower.as_str()) || is_common_word(&lower);
+        let common = COMMON_ACCOUNTS.contains(lower.as_str()) || is_common_word(&lower);
         name.len() >= SHORTEST_NAME && !common && !is_this_machine(name)
     });
     found
@@ -475,7 +277,7 @@ fn quoted_end(before: &str, after: &str) -> Option<usize> {
 fn short_path(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let last = parts.last()?;
-    let ending = last.rsplit_once('.').map(|(_, ending)| ending).filter(|e| ENDINGS.contains(e));
+    let ending = last.rsplit_once('.').map(|(_, ending)| ending).filter(|e| ENDINGS.contains(*e));
     let is_path = match path.chars().next()? {
         '/' | '~' | '.' => parts.len() > 1,
         // `/…` of a text that was shortened before.
@@ -515,14 +317,14 @@ fn is_below(path: &str, folders: &[&str]) -> bool {
 pub(crate) fn is_common_library(name: &str) -> bool {
     let word = name.split(['.', '-']).next().unwrap_or_default();
     let word = word.strip_prefix("lib").unwrap_or(word);
-    COMMON_LIBRARIES.contains(&word) || is_common_text(word)
+    COMMON_LIBRARIES.contains(word) || is_common_text(word)
 }
 
 /// Whether a text consists of common words, endings and numbers.
 pub(crate) fn is_common_text(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c.is_ascii()).all(|word| {
         let word = word.to_lowercase();
-        word.is_empty() || is_common_word(&word) || ENDINGS.contains(&word.as_str())
+        word.is_empty() || is_common_word(&word) || ENDINGS.contains(word.as_str())
     })
 }
 
@@ -530,7 +332,7 @@ pub(crate) fn is_common_text(text: &str) -> bool {
 fn is_common_word(word: &str) -> bool {
     // `ruby3` and `worker12` say no more than their words.
     let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    letters.is_empty() || COMMON_WORDS.contains(&letters)
+    letters.is_empty() || COMMON_WORDS.contains(letters)
 }
 
 /// The title or command line of a process without the words that are not common: `puma: cluster worker 0: 4299 [portal]`

@@ -1,7 +1,7 @@
 //! The outcome of a search for an audience.
 
-use crate::redact_rules::{Audience, RedactionRules};
-use crate::shared_forms::common_title;
+use crate::forms::common_title;
+use crate::rules::{Audience, RedactionRules};
 use carat_analysis::TuneOutcome;
 use carat_model::HIDDEN;
 use std::collections::BTreeSet;
@@ -19,7 +19,8 @@ pub struct SearchReport {
     pub outcome: TuneOutcome,
 }
 
-pub(crate) fn redact_tune_report(report: &SearchReport, audience: Audience) -> SearchReport {
+/// The outcome of a search for that audience.
+pub fn redact_search(report: &SearchReport, audience: Audience) -> SearchReport {
     let rules = RedactionRules::new(report, BTreeSet::new(), audience);
     let mut shown = report.clone();
     rules.edit(&mut shown.name);
