@@ -1,7 +1,7 @@
 //! Objects by class at the end of the trials: the words and rows that the terminal and Markdown have of them.
 
 use crate::facts;
-use crate::numbers::{grouped, or_question_mark, signed};
+use crate::numbers::{grouped, or_question_mark, signed, signed_integer};
 use crate::table::{Cell, Column, FactTable};
 use carat_model::{ClassComparison, ClassMedians, ReadTrials, Results, Unit};
 
@@ -67,13 +67,7 @@ fn known(value: Option<f64>, show: impl Fn(f64) -> String) -> Cell {
 
 /// A difference of objects with its sign.
 fn change(difference: f64) -> String {
-    let rounded = difference.round() as i64;
-    let sign = match rounded {
-        0 => "",
-        1.. => "+",
-        _ => "−",
-    };
-    format!("{sign}{}", grouped(rounded.unsigned_abs()))
+    signed_integer(difference.round() as i128, grouped)
 }
 
 #[cfg(test)]

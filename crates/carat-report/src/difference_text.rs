@@ -1,7 +1,8 @@
 //! The difference of two readings from outside as text for a terminal.
 
 use crate::census_cells::padded;
-use crate::numbers::{grouped, or_question_mark};
+use crate::numbers::{grouped, or_question_mark, signed_integer};
+use crate::text::written;
 use carat_analysis::{CensusDifference, CensusFigure, ClassChange, FigureChange, LostSize};
 use carat_model::Bytes;
 use carat_model::ledger::PartKind;
@@ -12,10 +13,7 @@ const LOST_SIZES: usize = 3;
 
 /// Totals before and after, and the classes that changed most.
 pub fn difference_text(difference: &CensusDifference, classes: usize) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_difference(&mut out, difference, classes);
-    out
+    written(|out| write_difference(out, difference, classes))
 }
 
 fn write_difference(out: &mut String, difference: &CensusDifference, most: usize) -> fmt::Result {
@@ -122,14 +120,7 @@ fn shown(value: u64, is_bytes: bool) -> String {
 }
 
 fn signed(difference: i128, is_bytes: bool) -> String {
-    // Wider than 64 bits only in a hostile file.
-    let size = u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX);
-    let sign = match difference {
-        0 => "",
-        1.. => "+",
-        _ => "−",
-    };
-    format!("{sign}{}", shown(size, is_bytes))
+    signed_integer(difference, |size| shown(size, is_bytes))
 }
 
 #[cfg(test)]

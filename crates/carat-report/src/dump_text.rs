@@ -2,7 +2,7 @@
 
 use crate::environment_format::shell_line;
 use crate::numbers::{grouped, grouped_count};
-use crate::text::one_line;
+use crate::text::{one_line, written};
 use carat_model::{Bytes, shorten};
 use carat_outside::who::dumped::DumpedClass;
 use serde::Serialize;
@@ -30,10 +30,7 @@ pub fn dump_text(
     classes: &[DumpedClass],
     (target, lines): (&str, usize),
 ) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_dump(&mut out, head, classes, (target, lines));
-    out
+    written(|out| write_dump(out, head, classes, (target, lines)))
 }
 
 fn write_dump(

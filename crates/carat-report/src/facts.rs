@@ -4,6 +4,7 @@ use crate::text::{capital, one_line, shorten};
 use carat_model::{
     Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, metric,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Summary of one metric over the trials of a variant that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +34,7 @@ pub(crate) fn scored(results: &Results, variant: &str, metric: &str) -> Vec<(u32
 
 /// Whether a trial counts: it succeeded and is not in the warm-up block.
 pub(crate) fn counts(trial: &Trial) -> bool {
-    trial.block > 0 && trial.outcome == Outcome::Ok
+    is_scored(trial) && trial.outcome == Outcome::Ok
 }
 
 /// The trials of a variant that count.
@@ -42,6 +43,16 @@ pub(crate) fn counted_trials<'a>(
     variant: &str,
 ) -> impl Iterator<Item = &'a Trial> {
     results.trials.iter().filter(move |trial| trial.variant == variant && counts(trial))
+}
+
+/// The blocks of the trials for which this holds.
+pub(crate) fn blocks(results: &Results, of: impl Fn(&Trial) -> bool) -> BTreeSet<u32> {
+    results.trials.iter().filter(|trial| of(trial)).map(|trial| trial.block).collect()
+}
+
+/// Whether a trial is not of the warm-up block.
+pub(crate) fn is_scored(trial: &Trial) -> bool {
+    trial.block > 0
 }
 
 /// The requests that every trial that counts answered correctly; `None` where the numbers differ, or the load has steps.
@@ -158,7 +169,7 @@ pub(crate) fn metrics(results: &Results) -> Vec<String> {
     let mut names = vec![results.info.primary.clone()];
     let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
     let listed = metric::METRICS.iter().map(|known| known.id);
-    let present: std::collections::BTreeSet<&str> =
+    let present: BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let rest = listed.filter(|name| present.contains(name)).chain(present.iter().copied());
     // In the order of importance, each once.
@@ -203,7 +214,7 @@ pub(crate) fn cause_of_no_result(results: &Results) -> Option<String> {
 
 /// How many trials of a variant failed, by outcome, in words; `None` if all succeeded.
 pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
-    let mut counted: std::collections::BTreeMap<Outcome, usize> = std::collections::BTreeMap::new();
+    let mut counted: BTreeMap<Outcome, usize> = BTreeMap::new();
     for trial in failed_trials(results, variant) {
         *counted.entry(trial.outcome).or_default() += 1;
     }
@@ -224,7 +235,7 @@ fn failed_trials<'a>(results: &'a Results, variant: &str) -> impl Iterator<Item 
 
 /// The notes on the trials of a variant, each once with the number of trials that have it.
 pub(crate) fn notes(results: &Results, variant: &str) -> Vec<(String, usize)> {
-    let mut counted: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in results.trials.iter().filter(|trial| trial.variant == variant) {
         for note in &trial.notes {
             *counted.entry(note).or_default() += 1;

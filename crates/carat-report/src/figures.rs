@@ -55,8 +55,7 @@ pub fn figures(results: &Results, audience: Audience) -> Result<String, serde_js
 }
 
 fn of_run(results: &Results) -> Named {
-    let blocks: BTreeSet<u32> =
-        results.trials.iter().map(|trial| trial.block).filter(|block| *block > 0).collect();
+    let blocks = facts::blocks(results, facts::is_scored);
     let mut run = Named::new();
     add(&mut run, "name", Some(results.info.name.clone()));
     add(&mut run, "primary", Some(results.info.primary.clone()));

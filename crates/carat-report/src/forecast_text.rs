@@ -1,18 +1,17 @@
 //! What an experiment could detect, as text.
 
 use crate::numbers::{self, duration};
+use crate::text::written;
 use carat_analysis::{Forecast, Outlook};
 use std::fmt::{self, Write};
 
 /// Blocks and time by detectable difference, for every metric.
 pub fn forecast_text(outlook: &Outlook) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_blocks(&mut out, outlook).and_then(|()| {
+    written(|out| {
+        write_blocks(out, outlook)?;
         let mut forecasts = outlook.forecasts.iter();
-        forecasts.try_for_each(|forecast| write_forecast(&mut out, forecast, outlook.block_seconds))
-    });
-    out
+        forecasts.try_for_each(|forecast| write_forecast(out, forecast, outlook.block_seconds))
+    })
 }
 
 fn write_blocks(out: &mut String, outlook: &Outlook) -> fmt::Result {

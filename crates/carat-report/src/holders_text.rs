@@ -1,7 +1,7 @@
 //! What keeps more than before, as a few lines for a terminal.
 
-use crate::numbers::{grouped, grouped_count};
-use crate::text::one_line;
+use crate::numbers::{grouped, grouped_count, signed_integer};
+use crate::text::{one_line, written};
 use carat_analysis::{GrownKind, HolderGrowth, HolderGrowths};
 use carat_model::Bytes;
 use carat_outside::who::KeptBy;
@@ -13,17 +13,14 @@ const YOUNG_LINES: usize = 3;
 
 /// What keeps more than before: `since` is the name of the first reading.
 pub fn holder_growth_text(growths: &Result<HolderGrowths, String>, since: &str) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = match growths {
-        Ok(growths) => write_growths(&mut out, growths, since),
+    written(|out| match growths {
+        Ok(growths) => write_growths(out, growths, since),
         Err(reason) => writeln!(
             out,
             "What keeps more than before is unknown: {}; each reading must come from `carat explain PID --who --json`",
             one_line(reason)
         ),
-    };
-    out
+    })
 }
 
 fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt::Result {
@@ -91,7 +88,8 @@ fn write_growth(out: &mut String, growth: &HolderGrowth) -> fmt::Result {
             let name = one_line(&class.name);
             write!(out, "{} {name}, now {}", signed(class.grown), grouped(class.now))?;
             if growth.objects > class.grown {
-                let objects = grouped_count(size(growth.objects), "object");
+                let objects = u64::try_from(growth.objects).unwrap_or(u64::MAX);
+                let objects = grouped_count(objects, "object");
                 write!(out, ", {objects} with all they lead to")?;
             }
         }
@@ -114,24 +112,12 @@ pub(crate) fn path_text(path: &[KeptBy]) -> String {
     parts.join(" ← ")
 }
 
-fn size(difference: i128) -> u64 {
-    u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX)
-}
-
-fn sign(difference: i128) -> &'static str {
-    match difference {
-        0 => "",
-        1.. => "+",
-        _ => "−",
-    }
-}
-
 fn signed(difference: i128) -> String {
-    format!("{}{}", sign(difference), grouped(size(difference)))
+    signed_integer(difference, grouped)
 }
 
 fn signed_bytes(difference: i128) -> String {
-    format!("{}{}", sign(difference), Bytes(size(difference)))
+    signed_integer(difference, |bytes| Bytes(bytes).to_string())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::ledger_files::LedgerFiles;
 use crate::numbers::{UNITS, count, or_question_mark, percent, percent_of};
-use crate::text::{one_line, shorten};
+use crate::text::{one_line, shorten, written};
 use carat_analysis::Finding;
 use carat_model::ledger::{
     Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool, StatusLedger,
@@ -27,19 +27,13 @@ const TITLE: usize = 60;
 /// The whole ledger and the findings about it.
 pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
     let (_, ledger) = redact_ledger("", ledger, Audience::Own);
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_ledger(&mut out, &ledger).and_then(|()| write_findings(&mut out, findings));
-    out
+    written(|out| write_ledger(out, &ledger).and_then(|()| write_findings(out, findings)))
 }
 
 /// The parts alone, for the first screen.
 pub fn parts_text(ledger: &Ledger) -> String {
     let (_, ledger) = redact_ledger("", ledger, Audience::Own);
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_parts(&mut out, &ledger);
-    out
+    written(|out| write_parts(out, &ledger))
 }
 
 fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {

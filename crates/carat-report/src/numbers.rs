@@ -42,6 +42,18 @@ pub fn signed(unit: Unit, difference: f64) -> String {
     if difference < 0.0 { format!("−{size}") } else { format!("+{size}") }
 }
 
+/// A difference of whole numbers with its sign; nothing has none.
+pub(crate) fn signed_integer(difference: i128, show: impl Fn(u64) -> String) -> String {
+    // Wider than 64 bits only in a hostile file.
+    let size = u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX);
+    let sign = match difference {
+        0 => "",
+        1.. => "+",
+        _ => "−",
+    };
+    format!("{sign}{}", show(size))
+}
+
 /// Two amounts of bytes in the unit of the larger: `42.8 → 6.0 MB`, `3.02 → 2.31 MB`.
 pub fn bytes_change(from: f64, to: f64) -> String {
     let scale = BytesScale::of(from.abs().max(to.abs()));

@@ -1,7 +1,7 @@
 //! A recording as text for a terminal.
 
 use crate::numbers::{count, grouped_count, percent, seconds};
-use crate::text::{one_line, shorten};
+use crate::text::{one_line, shorten, written};
 use carat_analysis::growth::{cause, found, outlook_sentence, tolerances, undecided_parts};
 use carat_model::recording::Recording;
 use carat_model::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Unit, metric};
@@ -16,12 +16,11 @@ const CLASSES: usize = 5;
 /// What grew, by how much and why, and the cost of recording.
 pub fn growth_text(recording: &Recording) -> String {
     let recording = &redact_recording(recording, Audience::Own);
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_growth(&mut out, recording)
-        .and_then(|()| write_memory(&mut out, recording))
-        .and_then(|()| write_cost(&mut out, recording));
-    out
+    written(|out| {
+        write_growth(out, recording)?;
+        write_memory(out, recording)?;
+        write_cost(out, recording)
+    })
 }
 
 /// Parts of the memory that are named.

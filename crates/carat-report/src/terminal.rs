@@ -15,7 +15,6 @@ use crate::verdict::warnings;
 use crate::wording;
 use carat_model::{Results, Unit};
 use carat_redact::{Audience, redact_results};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Columns at least; a narrower terminal wraps.
@@ -184,8 +183,7 @@ fn block(share: f64) -> char {
 }
 
 fn push_context(out: &mut String, results: &Results, width: usize) {
-    let blocks: BTreeSet<u32> =
-        results.trials.iter().filter(|trial| trial.block > 0).map(|trial| trial.block).collect();
+    let blocks = facts::blocks(results, facts::is_scored);
     let _ = write!(
         out,
         "\n{} of at most {}, order drawn with seed {}",

@@ -1,6 +1,7 @@
 //! Texts as they are laid out: lines, columns, dates.
 
 pub use carat_model::{one_line, shorten};
+use std::fmt;
 use time::OffsetDateTime;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -11,6 +12,14 @@ pub fn capital(text: &str) -> String {
         return text.to_owned();
     }
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The text that a function writes.
+pub(crate) fn written(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut out);
+    out
 }
 
 /// The text in lines of at most `most` characters; a longer word is broken. At least one line.

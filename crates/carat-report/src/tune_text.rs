@@ -2,7 +2,7 @@
 
 use crate::figures::in_words;
 use crate::numbers::{count, duration, estimate};
-use crate::text::shorten;
+use crate::text::{shorten, written};
 use crate::tune_facts::{change_text, commands, front, headline, limits_first};
 use carat_analysis::{AblatedSetting, Attempt, Hint, TuneOutcome};
 use carat_model::Conclusion;
@@ -22,10 +22,7 @@ const FAILURE: usize = 120;
 
 /// The outcome of a search: the answer, with every table if `details` are wanted, and last the command to use.
 pub fn tune_text(report: &SearchReport, details: bool) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_outcome(&mut out, &redact_search(report, Audience::Own), details);
-    out
+    written(|out| write_outcome(out, &redact_search(report, Audience::Own), details))
 }
 
 fn write_outcome(out: &mut String, report: &SearchReport, details: bool) -> fmt::Result {

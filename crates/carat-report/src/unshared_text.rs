@@ -1,7 +1,7 @@
 //! Why the pages of forked processes are private, as text for a terminal, and the words for every cause and remedy.
 
 use crate::census_cells::share_of;
-use crate::text::one_line;
+use crate::text::{one_line, written};
 use carat_model::Bytes;
 use carat_outside::unshared::{Area, Cause, Remedy, UnsharedTable};
 use std::fmt::{self, Write};
@@ -13,12 +13,7 @@ const CAUSE: usize = 62;
 
 /// Every table, one after the other.
 pub fn unshared_text(tables: &[UnsharedTable]) -> String {
-    let mut out = String::new();
-    for table in tables {
-        // Writing to a string cannot fail.
-        let _ = write_table(&mut out, table);
-    }
-    out
+    written(|out| tables.iter().try_for_each(|table| write_table(out, table)))
 }
 
 fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {

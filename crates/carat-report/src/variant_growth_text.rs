@@ -1,5 +1,6 @@
 //! Growth of every variant's memory, as text.
 
+use crate::text::written;
 use carat_analysis::growth::{
     cause, found, innermost_growth, sentence, tolerances, undecided_parts, what_decides,
 };
@@ -8,10 +9,7 @@ use std::fmt::{self, Write};
 
 /// A line for every part of every variant's memory during the load.
 pub fn variant_growth_text(results: &Results) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_growth(&mut out, results);
-    out
+    written(|out| write_growth(out, results))
 }
 
 fn write_growth(out: &mut String, results: &Results) -> fmt::Result {

@@ -14,7 +14,6 @@ use crate::use_it::{UseIt, use_it};
 use crate::wording::{Sentence, headline, median_so_far, sentences};
 use carat_analysis::{Judge, question};
 use carat_model::{Better, BlockForecast, Conclusion, Estimate, Results, Role, Verdict, metric};
-use std::collections::BTreeSet;
 
 /// The verdict on all variants.
 #[derive(Debug)]
@@ -302,8 +301,7 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let open: Vec<&Conclusion> =
         primaries(results).filter(|one| one.verdict == Verdict::Undecided).collect();
     let most = open.iter().map(|one| one.blocks).max()?;
-    let ran: BTreeSet<u32> =
-        results.trials.iter().filter(|trial| facts::counts(trial)).map(|one| one.block).collect();
+    let ran = facts::blocks(results, facts::counts);
     if ran.is_empty() {
         return None;
     }

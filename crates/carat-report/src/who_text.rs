@@ -4,7 +4,7 @@ use crate::census_text::live_bytes;
 use crate::environment_format::shell_line;
 use crate::malloc_text::much_of;
 use crate::numbers::{grouped, grouped_count};
-use crate::text::one_line;
+use crate::text::{one_line, written};
 use carat_model::Bytes;
 use carat_model::OutsideReading;
 use carat_outside::census::{Census, CensusPart};
@@ -36,14 +36,13 @@ pub fn who_text(reading: &OutsideReading, class: Option<&str>) -> String {
 
 /// Who keeps what in a heap dump of this name.
 pub fn dump_who_text(who: &WhoCensus, target: &str, class: Option<&str>) -> String {
-    let mut out = String::new();
     let target = one_line(target);
     let all = grouped_count(who.reached_objects + who.garbage_objects, "object");
     let unreached = grouped(who.garbage_objects);
-    // Writing to a string cannot fail.
-    let _ = writeln!(out, "Heap dump {target}: {all}; no root leads to {unreached} of them")
-        .and_then(|()| write_who(&mut out, who, (&target, class)));
-    out
+    written(|out| {
+        writeln!(out, "Heap dump {target}: {all}; no root leads to {unreached} of them")?;
+        write_who(out, who, (&target, class))
+    })
 }
 
 fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt::Result {

@@ -10,7 +10,6 @@ use crate::text::day;
 use crate::wording::sentences;
 use carat_model::Results;
 use maud::{Markup, html as markup};
-use std::collections::BTreeSet;
 
 /// A line for every variant and for every control.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
@@ -25,10 +24,9 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 }
 
 fn key_facts(results: &Results) -> Markup {
-    let blocks: BTreeSet<u32> =
-        results.trials.iter().filter(|t| facts::counts(t)).map(|t| t.block).collect();
+    let blocks = facts::blocks(results, facts::counts);
     let counted = results.trials.iter().filter(|trial| facts::counts(trial)).count();
-    let scored = results.trials.iter().filter(|trial| trial.block > 0).count();
+    let scored = results.trials.iter().filter(|trial| facts::is_scored(trial)).count();
     let machine = machine_facts(results);
     markup! {
         dl.facts {
