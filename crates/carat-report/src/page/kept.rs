@@ -19,8 +19,13 @@ use std::collections::HashMap;
 const CLOSER: usize = 6;
 /// Boxes inside one box; the rest is one box.
 const BOXES: usize = 24;
+/// The share of all memory that a holder with a closer picture keeps, at least.
+const CLOSER_SHARE: f64 = 0.02;
 /// Rows of a table.
 const ROWS: usize = 30;
+/// Rows of less than this share of all memory are left out behind the first few.
+const ROW_SHARE: f64 = 0.001;
+const FIRST_ROWS: usize = 8;
 /// Steps of a way that are drawn.
 const DEPTH: usize = 5;
 
@@ -62,10 +67,20 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
         }
         (sole_holders(who))
         details { summary { "Numbers" } (top_table(tree, &tops)) }
-        @for (number, top) in tops.iter().take(CLOSER).enumerate() {
+        @for (number, top) in tops.iter().filter(|top| is_worth_a_look(tree, top, &below)).take(CLOSER).enumerate() {
             (closer(tree, top, &below, (&id, number), gallery))
         }
     }
+}
+
+/// Whether a closer picture of a holder shows what the first one cannot.
+fn is_worth_a_look(tree: &KeptTree, top: &Top, below: &HashMap<usize, Vec<usize>>) -> bool {
+    let has_parts = top.nodes.len() > 1 || top.nodes.iter().any(|node| below.contains_key(node));
+    has_parts && share(top.amount, tree) >= CLOSER_SHARE
+}
+
+fn share(amount: KeptAmount, tree: &KeptTree) -> f64 {
+    amount.bytes as f64 / tree.all.bytes.max(1) as f64
 }
 
 /// What is directly below each node, the largest first.
@@ -221,25 +236,31 @@ fn sole_holders(who: &WhoCensus) -> Markup {
 }
 
 fn top_table(tree: &KeptTree, tops: &[Top]) -> Markup {
-    let rows = tops.iter().take(ROWS).map(|top| (top.label.clone(), top.amount));
+    let rows = tops.iter().map(|top| (top.label.clone(), top.amount));
     amounts("Holders", "holder", rows.collect(), tree)
 }
 
+/// A table of the largest rows, which are sorted by size.
 fn amounts(label: &str, head: &str, rows: Vec<(String, KeptAmount)>, tree: &KeptTree) -> Markup {
-    let whole = tree.all.bytes.max(1) as f64;
+    let all = rows.len();
+    let large = rows.iter().take_while(|(_, amount)| share(*amount, tree) >= ROW_SHARE).count();
+    let shown = large.clamp(FIRST_ROWS, ROWS);
     let table = markup! {
         table {
             thead { tr { th.w scope="col" { (head) } th scope="col" { "size" } th scope="col" { "share" } th scope="col" { "objects" } th scope="col" { "old" } } }
-            tbody { @for (name, amount) in rows { tr {
+            tbody { @for (name, amount) in rows.into_iter().take(shown) { tr {
                 th scope="row" { (name) }
                 (value_cell(Unit::Bytes, Some(amount.bytes as f64)))
-                (value_cell(Unit::Fraction, Some(amount.bytes as f64 / whole)))
+                (value_cell(Unit::Fraction, Some(share(amount, tree))))
                 td data-v=(amount.objects) { (grouped(amount.objects)) }
                 td data-v=(amount.old_objects) { (grouped(amount.old_objects)) }
             } } }
         }
     };
-    scrollable(label, &table)
+    markup! {
+        (scrollable(label, &table))
+        @if all > shown { p { (grouped_count((all - shown) as u64, "smaller one")) " not listed" } }
+    }
 }
 
 /// One holder in a picture of its own.
@@ -263,7 +284,7 @@ fn closer(
         waiting.extend(below.get(&number).into_iter().flatten());
     }
     rows.sort_by_key(|(number, bytes)| (std::cmp::Reverse(*bytes), *number));
-    let rows = rows.into_iter().take(ROWS).map(|(number, _)| {
+    let rows = rows.into_iter().map(|(number, _)| {
         let path: Vec<KeptBy> = tree.path(number).into_iter().cloned().collect();
         (one_line(&path_text(&path)), tree.nodes[number].all)
     });
