@@ -92,16 +92,24 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// The server's command as a shell reads it; [`UNKNOWN`] if it has places that only an experiment fills in.
+/// The server's command as a shell reads it, without the options that only an experiment fills in; [`UNKNOWN`] if it has such
+/// places elsewhere.
 fn command(plan: &toml::Table) -> String {
     let words = plan.get("server").and_then(|server| server.get("command"));
     let words = words.and_then(toml::Value::as_array).into_iter().flatten();
-    let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
-    // Ports and folders of a trial are no part of a real command.
-    if words.is_empty() || words.iter().any(|word| word.contains(['{', '[', '…'])) {
+    let mut kept: Vec<String> = Vec::new();
+    for word in words.filter_map(toml::Value::as_str) {
+        // Ports and folders of a trial are no part of a real command: `-p {port}`, `--bind=tcp://127.0.0.1:{port}`.
+        if !word.contains('{') {
+            kept.push(word.to_owned());
+        } else if !word.starts_with('-') && kept.pop().is_none_or(|option| !option.starts_with('-')) {
+            return UNKNOWN.to_owned();
+        }
+    }
+    if kept.is_empty() || kept.iter().any(|word| word.contains(['[', '…'])) {
         return UNKNOWN.to_owned();
     }
-    shell_line(&words)
+    shell_line(&kept)
 }
 
 #[cfg(test)]
@@ -168,11 +176,18 @@ mod tests {
                 "{keys}"
             );
         }
-        let placed = "[server]\ncommand = ['puma', '-p', '{port}']\n[[variant]]\nname = 'a'\n";
-        assert_eq!(
-            use_it(&info(placed, &[("arena_max", "2")]), "a"),
-            command("carat exec arena_max=2 -- COMMAND")
-        );
+        for (words, expected) in [
+            ("'puma', '-p', '{port}', '-C', 'puma.rb'", "puma -C puma.rb"),
+            ("'puma', '--bind=tcp://127.0.0.1:{port}'", "puma"),
+            ("'serve', '{port}'", "COMMAND"),
+            ("'{root}/serve'", "COMMAND"),
+        ] {
+            let placed = format!("[server]\ncommand = [{words}]\n[[variant]]\nname = 'a'\n");
+            assert_eq!(
+                use_it(&info(&placed, &[("arena_max", "2")]), "a"),
+                command(&format!("carat exec arena_max=2 -- {expected}"))
+            );
+        }
         assert_eq!(use_it(&info("not TOML [", &[("arena_max", "2")]), "a"), None);
     }
 }
