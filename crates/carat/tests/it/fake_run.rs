@@ -181,7 +181,7 @@ fn a_killed_run_goes_on_with_the_same_plan_and_loses_or_repeats_nothing() {
         let mut child =
             killed.carat(&slow).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Longer every time: where starting alone takes long, some run still gets further than the one before it.
-        std::thread::sleep(std::time::Duration::from_millis(150 + 10 * kills));
+        std::thread::sleep(std::time::Duration::from_millis(150).mul_f64(1.04_f64.powi(kills)));
         if child.try_wait().unwrap().is_some() {
             break;
         }
