@@ -14,16 +14,46 @@ pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<WorkerGrowth>(),
 ];
 
+/// How many pages are requested.
+#[derive(Debug)]
+enum WarmPages {
+    Number(WholeNumber<1, 10_000>),
+    /// As many as change something.
+    Auto,
+}
+
+impl fmt::Display for WarmPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Auto => f.write_str("auto"),
+        }
+    }
+}
+
+impl SettingValue for WarmPages {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Auto),
+            _ => WholeNumber::parse(text).map(Self::Number),
+        }
+    }
+
+    fn accepted() -> String {
+        format!("`auto` or {}", WholeNumber::<1, 10_000>::accepted())
+    }
+}
+
 struct Warm;
 
 impl Setting for Warm {
-    type Value = WholeNumber<1, 10_000>;
+    type Value = WarmPages;
     const NAME: &'static str = "warm";
     const DEFAULT: &'static str = "0, no page";
     const MECHANISM: Mechanism =
         Mechanism::Runtime { pending: "no preloaded application has forked yet" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
-    const DOES: &'static str = "Once, right before a preloaded server forks for the first time and before `prepare_fork`: requests this many pages of the application (`warm_paths`), so that workers share what the first requests fill. Each page is first requested in a child that is thrown away; if one fails, redirects, streams, hangs, starts a thread or opens a socket, nothing is requested and stderr has the reason.";
+    const DOES: &'static str = "Once, right before a preloaded server forks for the first time and before `prepare_fork`: requests this many pages of the application (`warm_paths`), so that workers share what the first requests fill. Each page is first requested in a child that is thrown away; if one fails, redirects, streams, hangs, starts a thread or opens a socket, nothing is requested and stderr has the reason. `auto` requests all of them in rounds, until ten more rounds compile no further method (where YJIT is on, which compiles a method at its 30th call or, in a large application, at its 120th) and a new child copies as much memory in a round as before them, but for no more than 20 s.";
     const COSTS: &'static str = "The time of the pages at boot. A page that has an effect has it once per request, so name pages that only read.";
     const VERIFIED_BY: &'static str =
         "the runtime's report in the shared page: all pages answered with a status of 200 to 299";

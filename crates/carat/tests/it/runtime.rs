@@ -209,6 +209,43 @@ fn pages_are_requested_once_before_the_first_fork_and_before_the_heap_is_prepare
 }
 
 #[test]
+fn pages_are_requested_until_another_round_changes_nothing_that_a_worker_would_copy() {
+    require!(Ruby);
+    // The first 25 requests of the parent keep more and more of what they fill, which later ones find filled.
+    let fills = "$n = $n.to_i + 1; ($kept ||= []) << 'x' * 1_000_000 if $n <= 25";
+    // Another round of a child writes the same again.
+    let writes = "($page ||= 'x' * 4_000_000).setbyte(rand(4_000_000), 1); 'y' * 2_000_000";
+    let warmed = |answer: &str| -> u64 {
+        let script = format!(
+            "{EVENTUALLY}\n{APPLICATION}\nanswering {{ {answer}; [200, {{}}, ['page']] }}\n\
+             Process.wait(fork {{ exit!(0) }})\n\
+             puts [report(:warmed_pages), report(:refused)].inspect"
+        );
+        let printed = printed(&["warm=auto", "warm_paths=/,/posts"], &script);
+        let pages = printed.strip_prefix('[').and_then(|rest| rest.strip_suffix(", 0]\n"));
+        pages.unwrap_or_else(|| panic!("{printed}")).parse().unwrap()
+    };
+    // Two looks at least, ten rounds of two pages apart.
+    let level = warmed(writes);
+    assert!(level.is_multiple_of(20) && (40..=120).contains(&level), "{level}");
+    let filled = warmed(fills);
+    assert!(filled.is_multiple_of(20) && (60..=160).contains(&filled), "{filled}");
+}
+
+#[test]
+fn rounds_end_where_a_page_opens_a_socket_and_the_reason_is_one_line() {
+    require!(Ruby);
+    let script = format!(
+        "{EVENTUALLY}\n{APPLICATION}\nanswering {{\n\
+         $kept = TCPSocket.new('127.0.0.1', $server.local_address.ip_port) if ($n = $n.to_i + 1) == 3\n\
+         [200, {{}}, ['page']] }}\nputs [report(:warmed_pages), report(:refused)].inspect"
+    );
+    let ran = run(&["warm=auto"], &script);
+    ran.assert_code(0).assert_says("warm was not applied: after 10 pages a page opens a socket");
+    assert_eq!(ran.out, "[10, 1]\n");
+}
+
+#[test]
 fn a_page_that_no_worker_should_share_is_not_requested_and_the_reason_is_one_line() {
     require!(Ruby);
     for (answer, reason) in [

@@ -31,19 +31,127 @@ module CaratRuntime
 
     def serve(application)
       before = Inheritance.new
+      pages = 0
       CaratRuntime.timed(:warm_ns) do
-        paths.cycle.first(Integer(value)).each do |path|
+        plan(application, before).each do |path|
           application.get(path)
+          pages += 1
           CaratRuntime.count(:warmed_pages)
         end
       ensure
         application.disconnect
       end
       # A rehearsal of one request per page does not show everything.
-      return refuse("after #{value} pages #{before.problem}") if before.problem
+      return refuse("after #{pages} pages #{before.problem}") if before.problem
 
       CaratRuntime.setting("warm_paths")&.applied
       true
+    end
+
+    # The paths in the order in which they are requested.
+    def plan(application, before)
+      return paths.cycle.first(Integer(value)) unless value == "auto"
+
+      WarmRounds.new(application, paths, before)
+    end
+  end
+
+  # Rounds of all pages until another one would change almost nothing that each worker changes for itself otherwise: methods
+  # that Ruby's compiler has not compiled yet, and pages of memory that a new child copies when it serves a round.
+  class WarmRounds
+    # Between two looks.
+    STEP = 10
+    # A method is compiled at its 30th call, at its 120th where there are more than 40,000 methods (yjit.rs, Ruby 3.3 and 3.4).
+    CALLS = 30
+    MANY_METHODS = 40_000
+    CALLS_OF_MANY = 120
+    # Less than this share fewer bytes than at the look before is almost nothing.
+    LEVEL = 0.95
+    # Seconds for all rounds: the server does not listen while it warms.
+    WITHIN = 20
+
+    def initialize(application, paths, before)
+      @application = application
+      @paths = paths
+      @before = before
+    end
+
+    def each(&request)
+      @deadline = now + WITHIN
+      least = least_rounds
+      rounds = 0
+      loop do
+        STEP.times do
+          @paths.each(&request)
+          rounds += 1
+          return if now > @deadline
+        end
+        # A socket would be shared by the child that a look forks.
+        return if @before.problem || (level? && rounds >= least)
+      end
+    end
+
+    private
+
+    def least_rounds
+      return STEP unless compiler
+
+      (methods > MANY_METHODS ? CALLS_OF_MANY : CALLS) + STEP
+    end
+
+    def methods
+      require "objspace"
+      ObjectSpace.count_imemo_objects.fetch(:imemo_iseq, 0)
+    end
+
+    def compiler
+      RubyVM::YJIT if defined?(RubyVM::YJIT.enabled?) && RubyVM::YJIT.enabled?
+    end
+
+    # Whether the last rounds have changed almost nothing.
+    def level?
+      compiled = compiler&.runtime_stats&.fetch(:compiled_iseq_count, nil)
+      copied = bytes_copied
+      level = compiled == @compiled && (copied.nil? || (!@copied.nil? && copied >= @copied * LEVEL))
+      @compiled = compiled
+      @copied = copied
+      level
+    end
+
+    # Bytes that a child copies when it serves one round; nil where that is not known.
+    def bytes_copied
+      @application.disconnect
+      reader, writer = IO.pipe
+      pid = CaratRuntime.without_hooks { fork { report_to(reader, writer) } }
+      writer.close
+      answer = reader.read if IO.select([reader], nil, nil, [@deadline - now, 1].max)
+      Process.kill(:KILL, pid)
+      Process.wait(pid)
+      Integer(answer, exception: false) unless answer.nil?
+    rescue SystemCallError
+      nil
+    ensure
+      [reader, writer].compact.each { |pipe| pipe.close unless pipe.closed? }
+    end
+
+    # Runs in the child; it leaves without any handler of the server's. A collection would write to all of its heap.
+    def report_to(reader, writer)
+      reader.close
+      GC.disable
+      before = private_bytes
+      @paths.each { |path| @application.get(path) }
+      writer.write(private_bytes - before)
+      writer.close
+    ensure
+      exit!(0)
+    end
+
+    def private_bytes
+      File.read("/proc/self/smaps_rollup")[/^Private_Dirty:\s+(\d+)/, 1].to_i * 1024
+    end
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 
