@@ -115,7 +115,7 @@ impl Setting for Ksm {
 
 words! {
     /// When Ruby's compiler is enabled.
-    YjitStart { Ruby = "ruby", On = "on", AfterFork = "after-fork", }
+    YjitStart { Ruby = "ruby", Off = "off", On = "on", AfterFork = "after-fork", }
 }
 
 struct Yjit;
@@ -131,19 +131,24 @@ impl Setting for Yjit {
     const SINCE: Option<RubyVersion> = Some(V3_1);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
     const LEVELS: &'static [&'static str] = &["on"];
-    const DOES: &'static str = "Ruby's compiler: as Ruby decides, on from the start, or on in each worker after the fork. Rails 7.2 and later enable it themselves before a preloaded server forks, and then `after-fork` is refused unless the application has `config.yjit = false`.";
-    const COSTS: &'static str = "Some tens of MB of machine code per process, for more speed.";
-    const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `after-fork`: the runtime's report in the shared page";
+    const DOES: &'static str = "Ruby's compiler: as Ruby and the application decide, off also where Rails would enable it, on from the start, or on in each worker after the fork. Rails 7.2 and later enable it themselves before a preloaded server forks, and then `after-fork` is refused unless the application has `config.yjit = false`.";
+    const COSTS: &'static str = "For more speed, machine code and several times as much in malloc in every process that compiles for itself: together 7 to 12 MB per worker of a small Rails application (Ruby 3.3.8, single trials). What a preloaded server has compiled before it forks stays shared for the most part, so `warm` makes it cheaper and `after-fork` makes it dearer. `off` gives up the speed.";
+    const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `off` and `after-fork`: the runtime's report in the shared page";
 
     fn needs_runtime(value: &YjitStart) -> bool {
-        *value == YjitStart::AfterFork
+        matches!(value, YjitStart::Off | YjitStart::AfterFork)
     }
 
     fn apply(value: &YjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         match value {
             YjitStart::Ruby => {}
-            YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
             // A variable is enough, so nothing has to be loaded into Ruby.
+            YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
+            YjitStart::Off => {
+                // Another one may be in the environment already.
+                server.set(YJIT_ENABLE, "0".into());
+                server.request(Self::NAME, &value.to_string());
+            }
             YjitStart::AfterFork => server.request(Self::NAME, &value.to_string()),
         }
         Ok(())
@@ -157,6 +162,9 @@ impl Setting for Yjit {
         match (value, Self::MECHANISM) {
             (YjitStart::AfterFork, Mechanism::Runtime { pending }) => {
                 process.runtime_status(Self::NAME, environment, pending)
+            }
+            (YjitStart::Off, _) => {
+                process.runtime_status(Self::NAME, environment, "the runtime has not started")
             }
             _ => compiler_status(process, YJIT_ENABLE),
         }

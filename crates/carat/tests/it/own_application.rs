@@ -115,17 +115,21 @@ fn where_ruby_keeps_its_limits_in_an_unknown_way_the_setting_is_refused() {
     assert!(printed.contains(refusal), "{printed}");
 }
 
-#[test]
-fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
-    require!(Ruby);
-    let folder = Folder::new("yjit");
-    // A compiler that answers as Ruby's own and does nothing, on a Ruby that may have been built without one.
+/// A compiler that answers as Ruby's own and does nothing, on a Ruby that may have been built without one.
+fn write_compiler(folder: &Folder) {
     folder.write(
         "compiler.rb",
         "class RubyVM; remove_const(:YJIT) if const_defined?(:YJIT, false); end\n\
          module RubyVM::YJIT\n  def self.enabled?; @enabled ? true : false; end\n\
-           def self.enable; enabled? ? false : (@enabled = true); end\nend",
+           def self.enable(**); enabled? ? false : (@enabled = true); end\nend",
     );
+}
+
+#[test]
+fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
+    require!(Ruby);
+    let folder = Folder::new("yjit");
+    write_compiler(&folder);
     let refusal = "carat: yjit was not applied: YJIT is enabled before the fork";
     for (parent, bits) in [("", "[1, 0, 0]\n"), ("RubyVM::YJIT.enable", "[0, 0, 1]\n")] {
         folder.write("script.rb", &server(&folder, parent, "p bits.call"));
@@ -135,4 +139,22 @@ fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
         assert!(printed.starts_with(bits), "{printed}");
         assert_eq!(printed.contains(refusal), !parent.is_empty(), "{printed}");
     }
+}
+
+#[test]
+fn a_compiler_that_is_to_be_off_stays_off_where_the_application_enables_it() {
+    require!(Ruby);
+    let folder = Folder::new("yjit-off");
+    write_compiler(&folder);
+    let enables = "p RubyVM::YJIT.enable(mem_size: 64), RubyVM::YJIT.enabled?, bits.call";
+    folder.write("script.rb", &server(&folder, "p bits.call", enables));
+    folder.write("enabled.rb", "RubyVM::YJIT.enable");
+    let run = |libraries: &[&str]| {
+        let arguments = [libraries, &["script.rb"]].concat();
+        run_on(TestRuby::OnPath.command(None), &folder.path(""), "yjit=off", &arguments)
+    };
+    let compiler = ["-r", "./compiler.rb"];
+    assert_eq!(run(&compiler), "[1, 0, 0]\nfalse\nfalse\n[1, 0, 0]\n");
+    let before = run(&[&compiler[..], &["-r", "./enabled.rb"]].concat());
+    assert!(before.starts_with("[0, 0, 1]\n") && before.contains("has enabled YJIT"), "{before}");
 }

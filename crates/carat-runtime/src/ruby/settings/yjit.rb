@@ -1,11 +1,19 @@
 # frozen_string_literal: true
 
 module CaratRuntime
-  # Enables Ruby's compiler in each worker.
+  # Enables Ruby's compiler in each worker, or keeps it off.
   class Yjit < Setting
     named "yjit"
 
+    # Prepended to the singleton class of RubyVM::YJIT. `enable` returns false where it does nothing.
+    module Off
+      def enable(*, **)
+        false
+      end
+    end
+
     def start
+      return keep_off if value == "off"
       return if value != "after-fork" || defined?(RubyVM::YJIT.enable)
 
       @refused = true
@@ -29,6 +37,18 @@ module CaratRuntime
     end
 
     private
+
+    def keep_off
+      return needless unless defined?(RubyVM::YJIT.enabled?)
+
+      if RubyVM::YJIT.enabled?
+        return refuse("an option of Ruby (in RUBYOPT, or of the command) has enabled YJIT before the runtime starts")
+      end
+
+      # Before Ruby 3.3 it cannot be enabled later.
+      RubyVM::YJIT.singleton_class.prepend(Off) if RubyVM::YJIT.respond_to?(:enable)
+      true
+    end
 
     def refuse_early
       @refused = true
