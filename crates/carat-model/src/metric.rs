@@ -7,7 +7,8 @@ mod moment;
 
 pub use better::Better;
 pub use definition::{
-    BEYOND, Metric, MetricSource, find, latencies, of_load, of_runs, of_trial, over_steps, phrase,
+    BEYOND, Metric, MetricSource, find, impossible, latencies, of_load, of_runs, of_trial,
+    over_steps, phrase,
 };
 pub use known::find_metric;
 pub use moment::MetricMoment;

@@ -59,6 +59,9 @@ pub enum ImportError {
         "its schema is `{0}`; this version of carat reads `{SCHEMA_1}`, `{SCHEMA}` and `{SCHEMA_WITH_CONTROLS}`"
     )]
     Schema(String),
+    /// A number that no trial can have.
+    #[error("{0}")]
+    Impossible(String),
 }
 
 /// Reads what [`json`] wrote.
@@ -72,6 +75,16 @@ pub fn from_json(text: &str) -> Result<Results, ImportError> {
         return Err(ImportError::Schema(schema));
     }
     let ImportedResults { mut results } = serde_json::from_str(text)?;
+    for trial in &results.trials {
+        let mut wrong =
+            trial.metrics.iter().filter_map(|(id, value)| metric::impossible(id, *value));
+        if let Some(why) = wrong.next() {
+            return Err(ImportError::Impossible(format!(
+                "in trial {}: {why}",
+                one_line(&trial.id)
+            )));
+        }
+    }
     if schema == SCHEMA_1 {
         let facts: FileFacts = serde_json::from_str(text)?;
         assign_file_facts(&mut results.trials, &results.info.variants, &facts.results.machine);

@@ -74,6 +74,17 @@ pub fn latencies() -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().copied().filter(|metric| matches!(metric.source, MetricSource::Latency(_)))
 }
 
+/// Why no trial can have this value; `None` if one can. A file of somebody else may hold any number.
+pub fn impossible(id: &str, value: f64) -> Option<String> {
+    // What a system has less of memory may be negative, because others free memory meanwhile.
+    let may_be_negative = find(id).is_none() || id == MEMORY_SYSTEM_FINAL.id;
+    match value {
+        value if !value.is_finite() => Some(format!("{id} is no finite number")),
+        value if value < 0.0 && !may_be_negative => Some(format!("{id} is {value}, below zero")),
+        _ => None,
+    }
+}
+
 /// Every metric that is followed over the steps of a load, with its mean over all steps.
 pub fn over_steps() -> impl Iterator<Item = (&'static Metric, &'static Metric)> {
     METRICS.iter().filter_map(|&mean| match mean.source {

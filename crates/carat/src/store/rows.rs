@@ -1,5 +1,6 @@
 //! Converts between rows and values.
 
+use carat_model::metric;
 use carat_model::{Bytes, ExperimentInfo, Fleet, Outcome, Sample, Trial, Variant};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -13,6 +14,22 @@ pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 
 fn broken(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
+/// The value of a metric; refused if no trial can have it.
+fn value_of(id: &str, value: f64, column: usize) -> rusqlite::Result<f64> {
+    match metric::impossible(id, value) {
+        Some(why) => Err(broken(column, std::io::Error::other(why))),
+        None => Ok(value),
+    }
+}
+
+/// A number that carat writes only if it is finite and not negative.
+fn amount(row: &Row<'_>, column: usize) -> rusqlite::Result<f64> {
+    match row.get(column)? {
+        value if (0.0..f64::INFINITY).contains(&value) => Ok(value),
+        value => Err(broken(column, std::io::Error::other(format!("{value} is no amount")))),
+    }
 }
 
 pub(crate) fn json<T: serde::de::DeserializeOwned>(
@@ -96,7 +113,7 @@ pub(crate) fn read_info(connection: &Connection) -> rusqlite::Result<ExperimentI
                 seed: seed.parse().map_err(|error| broken(4, error))?,
                 max_blocks: row.get(5)?,
                 primary: row.get(6)?,
-                margin: row.get(7)?,
+                margin: amount(row, 7)?,
                 guards,
                 variants,
                 fleet,
@@ -212,7 +229,11 @@ pub(crate) fn read_one_trial(
         return Ok(None);
     };
     let mut metrics = connection.prepare("SELECT name, value FROM metric WHERE trial = ?1")?;
-    let rows = metrics.query_map([&trial.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = metrics.query_map([&trial.id], |row| {
+        let id: String = row.get(0)?;
+        let value = value_of(&id, row.get(1)?, 1)?;
+        Ok((id, value))
+    })?;
     trial.metrics = rows.collect::<rusqlite::Result<_>>()?;
     let mut samples =
         connection.prepare("SELECT at_ms, detail FROM sample WHERE trial = ?1 ORDER BY at_ms")?;
@@ -262,7 +283,7 @@ fn read_trial(row: &Row<'_>) -> rusqlite::Result<Trial> {
         outcome,
         detail: row.get(5)?,
         started_ms: unsigned(row, 6)?,
-        seconds: row.get(7)?,
+        seconds: amount(row, 7)?,
         machine: json(row, 8)?,
         metrics: BTreeMap::new(),
         samples: Vec::new(),
@@ -281,6 +302,7 @@ fn read_metrics(
     let mut metrics = BTreeMap::<String, BTreeMap<String, f64>>::new();
     for row in rows {
         let (trial, name, value): (String, String, f64) = row?;
+        let value = value_of(&name, value, 2)?;
         metrics.entry(trial).or_default().insert(name, value);
     }
     Ok(metrics)

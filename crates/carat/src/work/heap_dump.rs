@@ -45,7 +45,11 @@ pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<(
         ..LookOptions::default()
     };
     let shown = request.file.display();
-    let cannot_write = || format!("cannot write {shown}");
+    let cannot_write = || {
+        format!(
+            "cannot write {shown}; check the free space and the limit of file sizes (`ulimit -f`)"
+        )
+    };
     let (file, finish): (Box<dyn Write>, _) = if request.file == Path::new("-") {
         (Box::new(io::stdout()), None)
     } else {

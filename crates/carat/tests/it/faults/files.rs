@@ -49,6 +49,36 @@ fn a_damaged_file_is_refused_or_read_and_never_written_to() {
 }
 
 #[test]
+fn a_number_that_no_trial_can_have_is_refused_and_named() {
+    let folder = compared("impossible");
+    let json = folder.run(&["report", "file.carat", "--json"]).out;
+    let name = "memory.pss.final";
+    for (value, said) in [("-5.0", "is -5, below zero"), ("9e999", "is no finite number")] {
+        fs::copy(folder.path("file.carat"), folder.path("f.carat")).unwrap();
+        let file = rusqlite::Connection::open(folder.path("f.carat")).unwrap();
+        let change = format!("UPDATE metric SET value = {value} WHERE name = '{name}'");
+        assert!(file.execute(&change, []).unwrap() > 0);
+        drop(file);
+        for command in [&["report", "f.carat", "--json"][..], &["stats", "f.carat"]] {
+            let ran = folder.run(command);
+            ran.assert_code(1).assert_says(said).assert_says(name);
+            assert!(ran.out.is_empty(), "{ran:?}");
+        }
+    }
+    for (change, of) in [("margin = -1.0", "experiment"), ("seconds = 9e999", "trial")] {
+        fs::copy(folder.path("file.carat"), folder.path("f.carat")).unwrap();
+        let file = rusqlite::Connection::open(folder.path("f.carat")).unwrap();
+        file.execute(&format!("UPDATE {of} SET {change}"), []).unwrap();
+        drop(file);
+        folder.run(&["report", "f.carat", "--json"]).assert_code(1).assert_says("is no amount");
+    }
+    let mut exported: serde_json::Value = serde_json::from_str(&json).unwrap();
+    exported["results"]["trials"][0]["metrics"][name] = (-5.0).into();
+    folder.write("f.json", &exported.to_string());
+    folder.run(&["report", "f.json"]).assert_code(1).assert_says("is -5, below zero");
+}
+
+#[test]
 fn intact_trials_of_a_damaged_file_are_salvaged_and_the_rest_is_run_again() {
     let folder = compared("salvage");
     let whole = fs::read(folder.path("file.carat")).unwrap();
