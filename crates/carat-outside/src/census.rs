@@ -118,7 +118,6 @@ pub struct Census {
     pub cost: LookCost,
 }
 
-/// A part of a census.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CensusPart {
@@ -143,7 +142,6 @@ pub enum CensusPart {
 /// A part that could not be told, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnknownPart {
-    /// The part.
     pub part: CensusPart,
     /// The reason, a sentence without a capital and a full stop.
     pub reason: String,
@@ -202,6 +200,7 @@ impl Census {
 /// and on a busy machine that process then waits for milliseconds. Short bursts keep the effect small instead.
 pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     let started = Instant::now();
+    // Of this thread alone: what carat does beside is no cost of this reading.
     let cpu = cpu_time();
     let (mut live, anchors) = open(process, options)?;
     let extent = live.extent();
@@ -212,12 +211,14 @@ pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     match copied.map(|need| options.memory.ask(need)) {
         None => parts(&mut live, &anchors, options, &mut census),
         Some(Ok(())) => parts(&mut CopiedMemory::of(&mut live), &anchors, options, &mut census),
+        // Without the memory for a copy everything else can still be read.
         Some(Err(reason)) => {
             census.unknown(CensusPart::Who, reason);
             let options = LookOptions { who: None, ..options.clone() };
             parts(&mut live, &anchors, &options, &mut census);
         }
     }
+    // Last, because memory that a process gave back while it ended would count as free.
     unless_ended(&live, &anchors)?;
     census.cost = LookCost {
         read_bytes: live.read_bytes(),
@@ -236,8 +237,10 @@ pub(crate) fn open(
     options: &LookOptions,
 ) -> Result<(LiveMemory, RubyAnchors), Refused> {
     let need = census_need(&options.proc, &[process]);
+    // Before anything is read: carat must not be what drives a container out of memory.
     options.memory.ask(need).map_err(Refused::NoMemory)?;
     let live = open_memory(process, options)?;
+    // On a kernel where a read unshares a page, reading would cost the tree memory. A page of our own shows it.
     if live.shares_pages() {
         canary::test(&options.proc)?;
     }
@@ -373,6 +376,7 @@ fn malloc_part(
 ) {
     let is_heap_page = |address| heap.is_some_and(|heap| heap.page_at(address).is_some());
     let need = count_need(memory, census);
+    // glibc's chunks are counted in passing, which takes no memory worth asking for.
     let allowed = if need.bytes > 0 { options.memory.ask(need) } else { Ok(()) };
     let counted = allowed.and_then(|()| {
         let counted = read_malloc(memory, &is_heap_page, false);
@@ -502,6 +506,7 @@ fn add_garbage(
     }
     for class in classes {
         let objects = garbage.get(&names.id(&class.name)).copied();
+        // Every slot was looked at, so a class without an entry has no garbage: zero, and not unknown.
         class.garbage_objects = Some(objects.unwrap_or(0));
     }
 }
@@ -535,6 +540,7 @@ fn keep_chunks(
     options: &LookOptions,
     (census, load): (&mut Census, ChunkLoad),
 ) -> Result<ChunkTable, String> {
+    // The chunks were counted before, so the size of their table is known.
     options.memory.ask(load.need(census.process))?;
     let is_heap_page = |address| heap.page_at(address).is_some();
     let kept = read_malloc(memory, &is_heap_page, true);
@@ -564,6 +570,7 @@ fn observed(mut malloc: MallocCensus, options: &LookOptions, process: u32) -> Ma
         jemalloc.background_thread = (!threads.is_empty())
             .then(|| threads.iter().any(|thread| thread.name == BACKGROUND_THREAD));
         jemalloc.forked = is_forked(&options.proc, process);
+        // The clock of jemalloc's own times, with which it decides how long pages stay.
         let now = clock_gettime(ClockId::Monotonic);
         jemalloc.read_at_ns = Some(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
     }
@@ -585,6 +592,7 @@ fn add_chunks(
         })
         .collect();
     for class in classes {
+        // Every chunk was searched, so a class without an entry holds nothing.
         let amount = held.get(class.name.as_str()).copied().unwrap_or_default();
         class.malloc_bytes = Some(amount.present);
         class.malloc_chunks = Some(amount.chunks);

@@ -29,6 +29,7 @@ impl<'a> CopiedMemory<'a> {
     /// What a copy takes of our own memory.
     pub fn need(process: u32, source: &dyn Memory) -> MemoryNeed {
         let pages: u64 = searched(source).map(|region| region.pages.present()).sum();
+        // The index takes memory for each block, so single pages in reserved space cost the most.
         let mut blocks = 0;
         for region in searched(source) {
             let mut last = None;
@@ -46,6 +47,7 @@ impl<'a> CopiedMemory<'a> {
     pub fn of(source: &'a mut dyn Memory) -> Self {
         let pages: u64 = searched(source).map(|region| region.pages.present()).sum();
         let mut copy = Self {
+            // At once, because growing would hold the copy twice for a moment.
             bytes: Vec::with_capacity((pages * PAGE) as usize),
             source,
             blocks: Vec::new(),
@@ -72,6 +74,7 @@ impl<'a> CopiedMemory<'a> {
                     self.set(at + page * PAGE, (from as u64 / PAGE + page) as u32);
                 }
             } else {
+                // One page of the piece is gone: the others are read one by one.
                 self.bytes.truncate(from);
                 for page in (at..at + length).step_by(PAGE_LENGTH) {
                     self.copy_page(page);
@@ -102,6 +105,7 @@ impl<'a> CopiedMemory<'a> {
             self.blocks.len() as u32 - 1
         });
         self.blocks[number as usize][(page / PAGE % BLOCK_PAGES) as usize] = place;
+        // What was remembered may be the block that has just changed.
         self.last.set((u64::MAX, NONE));
     }
 

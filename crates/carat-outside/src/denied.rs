@@ -56,8 +56,10 @@ impl DeniedCause {
         let metadata = fs::metadata(folder.join(file)).ok();
         let scope = fs::read_to_string(proc.join("sys/kernel/yama/ptrace_scope")).ok();
         let scope = scope.and_then(|text| text.trim().parse().ok()).filter(|_| file == ATTACHES);
+        // The kernel gives the files of a process that is not dumpable to root (proc_pid(5)).
         let owner = metadata.as_ref().map(MetadataExt::uid);
         let barrier = barrier(&own, &other, owner, scope);
+        // Two capabilities, because the mode of the file is checked before the rule of ptrace.
         let ptrace = (!own.has(SYS_PTRACE)).then_some("CAP_SYS_PTRACE");
         let may_open =
             metadata.is_none_or(|file| file.uid() == own.user() || file.mode() & 0o004 != 0);
@@ -68,6 +70,7 @@ impl DeniedCause {
 }
 
 fn barrier(own: &Rights, other: &Rights, owner: Option<u32>, scope: Option<u8>) -> Barrier {
+    // In the order in which a reader can do something about it: another user explains all that follows.
     if other.users.iter().any(|user| *user != own.user()) {
         return Barrier::OtherUser(other.user());
     }
@@ -96,6 +99,7 @@ impl Rights {
     fn read(folder: &Path) -> Option<Self> {
         let status = fs::read_to_string(folder.join("status")).ok()?;
         Some(Self {
+            // The fourth, that of the file system, does not count for ptrace.
             users: first_three(&status, "Uid:")?,
             groups: first_three(&status, "Gid:")?,
             effective: mask(&status, "CapEff:")?,

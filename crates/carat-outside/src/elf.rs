@@ -56,6 +56,7 @@ impl ElfTables {
     /// The tables of the library whose first byte is at `base`; `None` if none is there.
     pub fn read(memory: &dyn Memory, base: u64) -> Option<Self> {
         let (bias, table) = segments(memory, base)?;
+        // The type 2 is `PT_DYNAMIC` (elf(5)).
         let dynamic = table.chunks_exact(SEGMENT).find(|segment| half_in(segment, 0) == Some(2))?;
         let (start, length) = (word_in(dynamic, 16)?, word_in(dynamic, 40)?);
         let entries = memory.copy(bias.checked_add(start)?, length.min(DYNAMIC_LIMIT))?;
@@ -70,6 +71,7 @@ impl ElfTables {
             // glibc adds the address of the library to these, musl does not.
             let address = if value < bias { bias.checked_add(value) } else { Some(value) };
             match word_in(entry, 0)? {
+                // The tags are those of elf(5): DT_NULL, STRTAB, SYMTAB, GNU_HASH, PLTRELSZ, JMPREL, RELA and RELASZ.
                 0 => break,
                 5 => strings = address,
                 6 => symbols = address,
@@ -91,6 +93,7 @@ impl ElfTables {
             .fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
         let head = memory.copy(self.hashes, 16)?;
         let (buckets, first) = (half_in(&head, 0)?, half_in(&head, 4)?);
+        // The Bloom filter is passed over: one more read would cost as much as the walk that it saves.
         let filter = u64::from(half_in(&head, 8)?) * 8;
         let table = self.hashes.checked_add(16)?.checked_add(filter)?;
         let bucket = u64::from(hash.checked_rem(buckets)?) * 4;
@@ -99,6 +102,7 @@ impl ElfTables {
         for number in start..start.saturating_add(CHAIN) {
             let place = u64::from(number.checked_sub(first)?) * 4;
             let found = memory.half(chains.checked_add(place)?)?;
+            // The lowest bit marks the end of a chain and is no part of the hash.
             if found | 1 == hash | 1
                 && let Some(address) = self.named(memory, number, name)
             {
@@ -121,6 +125,7 @@ impl ElfTables {
     fn value_of(&self, memory: &dyn Memory, number: u32, name: &str) -> Option<u64> {
         let symbol = memory.copy(self.symbols.checked_add(u64::from(number) * SYMBOL)?, SYMBOL)?;
         let text = self.strings.checked_add(u64::from(half_in(&symbol, 0)?))?;
+        // With the byte behind it, or a name would be found that only begins like this one.
         let found = memory.copy(text, name.len() as u64 + 1)?;
         let same = found.strip_suffix(&[0_u8]) == Some(name.as_bytes());
         word_in(&symbol, 8).filter(|_| same)
@@ -209,6 +214,7 @@ impl RubyAnchors {
         }
         let length = text.iter().position(|byte| *byte == 0)?;
         let version_text = std::str::from_utf8(&text[..length]).ok()?.to_owned();
+        // Anything else is no version, and the text is printed.
         let plain = version_text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
         let version = RubyVersion::find_in(&version_text).filter(|_| plain)?;
         Some(Self { library: path, version_text, version, symbols })
@@ -242,6 +248,7 @@ fn libraries(memory: &dyn Memory) -> Vec<(String, u64)> {
         };
         found.push((rank, region.path.clone(), region.start));
     }
+    // Ruby first, because a process can map a thousand libraries and each is looked through.
     found.sort_by_key(|(rank, ..)| *rank);
     found.truncate(LIBRARIES);
     found.into_iter().map(|(_, path, base)| (path, base)).collect()

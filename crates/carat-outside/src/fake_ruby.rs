@@ -36,7 +36,6 @@ const CLASSES: [(&str, &str); 9] = [
 /// The process.
 #[derive(Debug, Clone)]
 pub struct FakeRuby {
-    /// Its memory.
     pub memory: FakeMemory,
     /// Heap pages.
     pub pages: u64,

@@ -62,18 +62,10 @@ pub enum OpenMemoryError {
     Gone(u32),
     /// The kernel forbids it.
     #[error("{file}: permission denied")]
-    Denied {
-        /// The file.
-        file: String,
-    },
+    Denied { file: String },
     /// Another error.
     #[error("cannot read {file}: {source}")]
-    Io {
-        /// The file.
-        file: String,
-        /// The error.
-        source: io::Error,
-    },
+    Io { file: String, source: io::Error },
     /// Not the page size that the reader knows.
     #[error("pages of {0} bytes are not supported, only of 4096")]
     PageSize(usize),
@@ -115,6 +107,7 @@ impl PageCache {
     fn fill(&mut self, page: u64, count: usize, read: impl FnOnce(&mut [u8]) -> bool) -> bool {
         let place = Self::place(page);
         let places = place..place + count;
+        // First, because after a read that fails no place may claim a page that it does not hold.
         self.addresses[places.clone()].fill(u64::MAX);
         if !read(&mut self.bytes[place * PAGE_LENGTH..(place + count) * PAGE_LENGTH]) {
             return false;
@@ -185,12 +178,14 @@ impl LiveMemory {
         searches: bool,
     ) -> Result<Self, OpenMemoryError> {
         let page = rustix::param::page_size();
+        // Everything below counts in pages of 4096 bytes; another size would be read wrongly without an error.
         if page != PAGE_LENGTH {
             return Err(OpenMemoryError::PageSize(page));
         }
         let folder = proc.join(process.to_string());
         let mem = open(&folder, "mem", process)?;
         let pagemap = open(&folder, "pagemap", process)?;
+        // The time that is allowed grows with what there is to read.
         let resident = KernelCounts::read(&folder).resident.unwrap_or(0);
         let longest = LONGEST + LONGEST.mul_f64(resident as f64 / (1_u64 << 30) as f64);
         let mut memory = Self {
@@ -254,6 +249,7 @@ impl LiveMemory {
     /// are searched, which the zero page is not. Small mappings first, because a heap is not the largest of them.
     fn load_regions(&mut self) -> Result<(), OpenMemoryError> {
         let mut regions = self.read_mappings()?;
+        // The page map of a large process takes longer to read than a few words do.
         if !self.searches {
             self.regions = regions;
             return Ok(());
@@ -277,6 +273,7 @@ impl LiveMemory {
 
     fn read_mappings(&self) -> Result<Vec<MemoryRegion>, OpenMemoryError> {
         let maps = open(&self.folder, "maps", self.process)?;
+        // Bounded, because the process decides how many mappings it has.
         let mut limited = BufReader::new(maps.take(MAPS_LIMIT));
         let mut broken = None;
         let lines = limited
@@ -300,6 +297,7 @@ impl LiveMemory {
     /// Reads the page map of a region of which at most so many pages can be real. Returns the bytes that are left out.
     fn read_most(&self, region: &mut MemoryRegion, most: u64) -> u64 {
         let range = (region.start, region.end);
+        // All of them first: only a mapping that shows more pages than can be real is read twice.
         for pages in [PagesRead::All { most }, PagesRead::Exclusive { most }] {
             region.pages = PageTable::default();
             if let Some(skipped) = self.read_entries(region, range, pages) {
@@ -328,6 +326,7 @@ impl LiveMemory {
             let count = ENTRIES.min(last - page);
             let part = &mut bytes[..count as usize * 8];
             let read = self.paced(|| self.pagemap.read_exact_at(part, page.saturating_mul(8)));
+            // What was unmapped since the list was read has no pages.
             if read?.is_err() {
                 part.fill(0);
             }
@@ -364,6 +363,7 @@ impl LiveMemory {
         let result = call();
         let end = Instant::now();
         self.burst.set(self.burst.get() + (end - start));
+        // After the call, because nobody can interrupt one that takes long.
         self.stopped.set(end - self.opened > self.longest);
         Some(result)
     }
@@ -415,6 +415,7 @@ impl LiveMemory {
         if !region.searched() {
             return 1;
         }
+        // The pages of one read lie in a row in the cache, so a read ends where the cache does.
         let limit = most.min(AHEAD).min(CACHE_PAGES as usize - PageCache::place(page));
         let pages = (0..limit as u64).map(|number| page.saturating_add(number * PAGE));
         let present = pages.take_while(|at| region.contains(*at) && region.entry(*at).present());
@@ -424,6 +425,7 @@ impl LiveMemory {
     /// Reads a page of a file that is mapped read-only and not present, from the file: reading it from the process
     /// would map it there. Only the file with the same inode is used.
     fn read_file(&self, region: &MemoryRegion, page: u64, into: &mut [u8]) -> bool {
+        // A page that may have been written is not what the file has.
         if region.searched() || region.writable || region.inode == 0 {
             return false;
         }
@@ -472,6 +474,7 @@ impl Memory for LiveMemory {
         while !rest.is_empty() {
             let page = align_down(at, PAGE);
             let in_page = ((PAGE - (at - page)) as usize).min(rest.len());
+            // Long ranges go past the cache: they are read once, and would replace what is read again.
             let length = match rest.len() > PAGE_LENGTH {
                 true => self.present_length(at, rest.len() as u64) as usize,
                 false => 0,
@@ -504,6 +507,7 @@ impl Memory for LiveMemory {
     fn refresh(&mut self, start: u64, end: u64) {
         let (start, end) = (align_down(start, PAGE), align_up(end, PAGE));
         let mapped = self.region(start).is_some_and(|region| end <= region.end);
+        // Limited, because a word that is no address would have all mappings read again each time.
         if !mapped && self.reloads < RELOADS {
             self.reloads += 1;
             // What is known stays where it cannot be read anew.
@@ -573,6 +577,7 @@ fn failure(path: &Path, process: u32, error: io::Error) -> OpenMemoryError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => OpenMemoryError::Denied { file },
         io::ErrorKind::NotFound => OpenMemoryError::Gone(process),
+        // What files that are open already report once their process has ended.
         _ if error.raw_os_error() == Some(libc::ESRCH) => OpenMemoryError::Gone(process),
         _ => OpenMemoryError::Io { file, source: error },
     }

@@ -91,11 +91,13 @@ impl PageTable {
     /// Sets the entry of page number `page` of the mapping.
     pub fn set(&mut self, page: u64, entry: PageEntry) {
         let number = page / BLOCK_PAGES;
+        // Most of a reserved mapping is empty, and must not take a block for each stretch.
         if entry.0 == 0 && self.get(page).0 == 0 {
             return;
         }
         let block = self.blocks.entry(number).or_default();
         let Some(place) = block.place(page % BLOCK_PAGES) else { return };
+        // Kept as sums, because they are asked for far more often than entries are set.
         self.present = self.present - u64::from(place.present()) + u64::from(entry.present());
         self.swapped = self.swapped - u64::from(place.swapped()) + u64::from(entry.swapped());
         *place = entry;
@@ -188,13 +190,17 @@ pub struct MemoryRegion {
 impl MemoryRegion {
     /// Whether no file lies behind the mapping.
     pub fn anonymous(&self) -> bool {
+        // `[anon:NAME]` is anonymous memory with a name (PR_SET_VMA_ANON_NAME, prctl(2)).
         self.path.is_empty() || self.path == "[heap]" || self.path.starts_with("[anon")
     }
 
     /// Whether the mapping may hold the process's own data: private, readable, and writable or made by a JIT.
     pub fn searched(&self) -> bool {
+        // `[vdso]`, `[vvar]` and `[vsyscall]` belong to the kernel.
         let kernel = self.path.starts_with("[v");
+        // Reading the memory of a device can have effects; that of /dev/zero is plain memory.
         let device = self.path.starts_with("/dev/") && self.path != "/dev/zero";
+        // What a JIT made is often executable and no longer writable.
         let written = self.writable || (self.anonymous() && self.executable);
         self.private && self.readable && written && !kernel && !device
     }
@@ -322,6 +328,7 @@ pub trait Memory {
 
     /// A copy of `length` bytes; `None` where one page is not present, or for more than 16 MiB.
     fn copy(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+        // Lengths come from the process, and one that makes no sense must not fill our memory.
         let length = usize::try_from(length).ok().filter(|length| *length <= 16 << 20)?;
         let mut bytes = vec![0; length];
         self.read(address, &mut bytes).then_some(bytes)
@@ -421,6 +428,7 @@ fn parse_region(line: &str) -> Option<MemoryRegion> {
         path: fields.next().unwrap_or_default().trim_start().to_owned(),
         pages: PageTable::default(),
     };
+    // Page numbers are computed from both ends, so neither may lie within a page.
     let aligned = region.start.is_multiple_of(PAGE) && region.end.is_multiple_of(PAGE);
     (region.start < region.end && aligned).then_some(region)
 }

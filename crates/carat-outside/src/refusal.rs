@@ -19,7 +19,6 @@ pub enum Refused {
     /// The kernel forbids it.
     #[error("cannot open {file}: {cause}")]
     Denied {
-        /// The file.
         file: String,
         /// What forbids it, and what helps.
         cause: DeniedCause,
@@ -47,12 +46,7 @@ pub enum Refused {
     PageSize(usize),
     /// Another error.
     #[error("cannot read {file}: {source}")]
-    Io {
-        /// The file.
-        file: String,
-        /// The error.
-        source: io::Error,
-    },
+    Io { file: String, source: io::Error },
 }
 
 /// The refusal that an error means.

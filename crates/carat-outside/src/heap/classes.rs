@@ -126,6 +126,7 @@ impl ClassNames {
         let mut anonymous = false;
         for _ in 0..CHAIN {
             self.links += 1;
+            // Each chain is short; only a process that lies makes their sum long.
             if self.links > LINKS {
                 break;
             }
@@ -134,6 +135,7 @@ impl ClassNames {
             if ![SlotType::CLASS, SlotType::MODULE, SlotType::ICLASS].contains(&kind) {
                 break;
             }
+            // Neither has a name of its own that a programmer has written.
             let passed = kind == SlotType::ICLASS
                 || (kind == SlotType::CLASS && self.shape.is_singleton(flags));
             if !passed {

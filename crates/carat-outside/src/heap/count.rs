@@ -235,11 +235,13 @@ impl Pass<'_> {
             }
             readings += 1;
             self.left_out.pages_read_again += u64::from(readings == 1);
+            // What was verified may be what has changed.
             self.known = KnownClasses::none();
             // The class may be on a page that is newer than the list of pages.
             if let Some(class) = odd {
                 heap.read_again(memory, class);
             }
+            // A page that is gone has no slots to count.
             let Some(again) = heap.read_again(memory, page.address) else { return };
             page = again;
             absent = heap.read_slots(memory, &page, bytes);
@@ -285,6 +287,7 @@ impl Pass<'_> {
             self.ages.by_age[seen.age] += 1;
             old += u64::from(seen.old);
             pinned += u64::from(seen.pinned);
+            // Not marked on a page that waits for its sweep: dead, although the slot still has its type.
             if page.unswept() && !bit(bitmaps.mark, bit_number) {
                 self.unswept.slots += 1;
                 self.unswept.bytes += page.slot_bytes;
@@ -357,6 +360,7 @@ impl Pass<'_> {
         census.live_bytes += fill.live * page.slot_bytes;
         census.free_bytes += (page.slots - fill.live) * page.slot_bytes;
         census.pages_without_objects += u64::from(fill.live == 0);
+        // A full page is in a group of its own, the eleventh.
         census.pages_by_share[(fill.live * 10 / page.slots) as usize] += 1;
         if TOMB_PAGES.contains(heap.version()) {
             *census.tomb_pages.get_or_insert(0) += u64::from(page.in_tomb());
@@ -382,6 +386,7 @@ impl Pass<'_> {
         census.pools = self.pools.values().copied().collect();
         census.types = type_counts(&self.types);
         census.ages = hold.then_some(self.ages);
+        // Whether a slot is marked comes from the same bitmaps as ages.
         census.unswept = hold.then_some(self.unswept);
         // A collection that compacts pins at least what the stacks point at, and every other clears the bits.
         let compacted = hold && self.pinned > 0;
@@ -399,6 +404,7 @@ impl Pass<'_> {
                 fill.class = class.and_then(|class| places.get(class).copied().flatten());
             }
         }
+        // Pages that were added during the count came last.
         census.map.sort_by_key(|fill| fill.address);
         let class = class.filter(|_| classes.is_some()).map(|name| ClassPlaces {
             name: name.to_owned(),

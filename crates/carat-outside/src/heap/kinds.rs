@@ -94,21 +94,15 @@ impl SlotType {
     pub const NONE: Self = Self(0);
     /// An object with instance variables and nothing else.
     pub const OBJECT: Self = Self(1);
-    /// A class.
     pub const CLASS: Self = Self(2);
-    /// A module.
     pub const MODULE: Self = Self(3);
     /// A number with a fraction.
     pub const FLOAT: Self = Self(4);
-    /// A string.
     pub const STRING: Self = Self(5);
     /// A regular expression.
     pub const REGEXP: Self = Self(6);
-    /// An array.
     pub const ARRAY: Self = Self(7);
-    /// A hash.
     pub const HASH: Self = Self(8);
-    /// A struct.
     pub const STRUCT: Self = Self(9);
     /// A large integer.
     pub const BIGNUM: Self = Self(10);

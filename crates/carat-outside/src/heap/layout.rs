@@ -102,6 +102,7 @@ impl LayoutVote {
 fn blocks(memory: &dyn Memory, size: u64) -> Vec<u64> {
     let mut found = Vec::new();
     for region in memory.regions() {
+        // Ruby's pages are anonymous memory that it writes; anything else only makes candidates.
         if !region.anonymous() || !region.searched() || !region.writable {
             continue;
         }
@@ -137,6 +138,7 @@ fn fills(page: u64, size: u64, start: u64, slot: u64, slots: u64) -> bool {
 /// The descriptor of the block at `page`, if its first word can be the address of one.
 fn descriptor(memory: &dyn Memory, page: u64, size: u64) -> Option<(u64, [u8; 96])> {
     let address = memory.word(page)?;
+    // A descriptor lies in malloc, not in the page that it describes.
     let outside = address < page || address >= page.checked_add(size - spare(size))?;
     if address == 0 || !address.is_multiple_of(8) || !outside {
         return None;
@@ -184,9 +186,11 @@ fn layouts_of(block: &DescribedBlock, size: u64, found: &mut Vec<PageLayout>) {
     let (page, bytes) = (block.page, &block.bytes);
     for start_at in (8..=88).step_by(8) {
         let Some(start) = word_in(bytes, start_at) else { continue };
+        // The address of the first slot decides at once; only few blocks pass.
         if start <= page || start - page >= HEADER || !start.is_multiple_of(8) {
             continue;
         }
+        // Short numbers lie at any even offset, and the place differs by version.
         for counts_at in (0..80).step_by(2) {
             for sized in [true, false] {
                 let layout = PageLayout { sized, page_bytes: size, counts_at, start_at };
@@ -207,6 +211,7 @@ fn page_of(bytes: &[u8], page: u64, descriptor: u64, layout: &PageLayout) -> Opt
         false => (CLASSIC_SLOT, counts),
     };
     let slots = u64::from(short_in(bytes, counts)?);
+    // The number of slots is followed by that of free ones in every version.
     let free = u64::from(short_in(bytes, counts + 2)?);
     let sound = start > page
         && start - page < HEADER
@@ -240,6 +245,7 @@ pub(super) fn find_layout(memory: &dyn Memory) -> Option<(LayoutVote, Vec<Descri
     for size in PAGE_SIZES {
         let described = DescribedBlock::all(memory, size);
         let Some(vote) = vote(&described, size) else { continue };
+        // By bytes and not by votes: pages of 64 KiB that look like four of 16 KiB have four times as many.
         if best.as_ref().is_none_or(|(best, _)| vote.bytes() > best.bytes()) {
             best = Some((vote, described));
         }

@@ -90,8 +90,10 @@ impl ClassShape {
         for (symbol, name) in ANCHORS {
             let class =
                 anchors.value(memory, symbol).filter(|class| heap.slot_of(*class).is_some());
+            // One that is missing is enough to give up: the file is then no Ruby of a known form.
             known.push((class.ok_or(NamesUnknown::Anchor(symbol))?, name));
         }
+        // All eight must agree, because a name at a wrong place would be told as if it were right.
         let place = learn_place(memory, heap, &known)?;
         let superclass = learn_superclass(memory, &known, anchors)?;
         let singleton = learn_singleton(memory, &known).ok_or(NamesUnknown::Singleton)?;
@@ -149,6 +151,7 @@ fn learn_place(
         }
         agree = agree.max(found);
     }
+    // Before arrays: a table has a key for the name, while in arrays any place may fit by chance.
     if let Some(key) = learn_variable(memory, heap, known, &mut agree) {
         return Ok(NamePlace::Variable(key));
     }
@@ -163,6 +166,7 @@ fn learn_array(
     agree: &mut usize,
 ) -> Option<NamePlace> {
     for offset in (16..slot).step_by(8) {
+        // The name is among the first variables, because it is set when the class gets its constant.
         for index in (0..200).step_by(8) {
             let found = known.iter().filter(|(class, name)| {
                 let array = memory.word_at(*class, offset);
@@ -205,6 +209,7 @@ fn learn_superclass(
     known: &[KnownClass],
     anchors: &RubyAnchors,
 ) -> Result<u64, NamesUnknown> {
+    // A pair whose relation is documented: StandardError is directly below Exception.
     let exception = anchors.value(memory, "rb_eException");
     let exception = exception.ok_or(NamesUnknown::Anchor("rb_eException"))?;
     let error = known.iter().find(|(_, name)| *name == "StandardError").map_or(0, |known| known.0);
@@ -224,6 +229,7 @@ fn learn_singleton(memory: &dyn Memory, known: &[KnownClass]) -> Option<u64> {
     }
     match flags {
         0 => None,
+        // Several flags can fit by chance; that of most versions is preferred.
         flags if flags & SINGLETON_UP_TO_3_3 != 0 => Some(SINGLETON_UP_TO_3_3),
         flags => Some(flags & flags.wrapping_neg()),
     }
@@ -244,6 +250,7 @@ fn entries(memory: &dyn Memory, table: u64) -> Vec<(u64, u64)> {
         let entry = first.checked_add(number * 24)?;
         let hash = memory.word(entry)?;
         let pair = (memory.word_at(entry, 8)?, memory.word_at(entry, 16)?);
+        // Deleted entries stay in the array until it is rebuilt.
         (hash != u64::MAX).then_some(pair)
     };
     (0..bound).filter_map(read).collect()
@@ -262,6 +269,7 @@ pub(crate) fn string(memory: &dyn Memory, heap: &Heap, value: u64) -> Option<Str
 pub(crate) fn string_bytes(memory: &dyn Memory, heap: &Heap, value: u64) -> Option<(u64, u64)> {
     heap.slot_of(value)?;
     let flags = memory.word(value)?;
+    // The lowest five bits are the type (`RUBY_T_MASK`, value_type.h).
     if flags & 31 != u64::from(SlotType::STRING.0) {
         return None;
     }

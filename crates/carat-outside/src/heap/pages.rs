@@ -86,6 +86,7 @@ impl Heap {
         }
         let (vote, described) = find_layout(memory).ok_or(HeapUnknown::NoPages)?;
         let (votes, candidates) = (vote.votes, vote.candidates);
+        // A layout that many pages contradict would count garbage as objects.
         if (votes as f64) < candidates as f64 * CLEAR_SHARE {
             return Err(HeapUnknown::Votes { votes, candidates });
         }
@@ -94,6 +95,7 @@ impl Heap {
         let mut empty_pages = Vec::new();
         for block in described {
             match block.page(&layout) {
+                // Blocks that do not fit the layout are other memory, which is aligned by chance.
                 Some(page) => pages.push(page),
                 None => empty_pages.extend(block.empty_page(&layout)),
             }
@@ -158,12 +160,14 @@ impl Heap {
             memory.refresh(descriptor, descriptor.saturating_add(self.descriptor_bytes()));
         }
         memory.refresh(block, block.saturating_add(self.layout.page_bytes));
+        // The page may have a new descriptor since it was listed.
         if let Some(descriptor) = memory.word(block) {
             memory.refresh(descriptor, descriptor.saturating_add(self.descriptor_bytes()));
         }
         let page = read_page(memory, block, &self.layout);
         match (page, self.index.get(&block).copied()) {
             (Some(page), Some(at)) => self.pages[at] = page,
+            // Added at the end, so that a walk by numbers meets it as well.
             (Some(page), None) => {
                 self.index.insert(block, self.pages.len());
                 self.pages.push(page);
@@ -205,11 +209,13 @@ impl Heap {
 
     /// Bytes of a descriptor with its bitmaps.
     fn descriptor_bytes(&self) -> u64 {
+        // Room for eight bitmaps: the largest number that a version has.
         self.bitmaps_at() + self.bitmap_words() * 8 * 8
     }
 
     /// Addresses of a bitmap: start and end; `None` where this version has none of the kind.
     pub fn bitmap_range(&self, page: &HeapPage, bitmap: Bitmap) -> Option<(u64, u64)> {
+        // 3.3 put the bitmap of remembered objects before that of pinned ones, and added ages (`struct heap_page`, gc.c).
         let newer = AGES_IN_BITMAP.contains(self.version);
         let number = match bitmap {
             Bitmap::WriteBarrierUnprotected => 0,

@@ -36,12 +36,14 @@ impl ResidentPages {
                 let end = start.saturating_add(count.saturating_mul(PAGE));
                 let first = spans.partition_point(|span| span.1 <= start);
                 for span in spans[first..].iter().take_while(|span| span.0 < end) {
+                    // Spans need not begin or end at a page, and a page counts as a whole.
                     let (start, end) = (start.max(align_down(span.0, PAGE)), end.min(span.1));
                     runs.push(PageRun { start, end: align_up(end, PAGE), first: 0 });
                 }
             }
         }
         runs.sort_by_key(|run| run.start);
+        // Two spans can meet within one page.
         runs.dedup_by_key(|run| run.start);
         let mut pages = 0;
         for run in &mut runs {
@@ -88,6 +90,7 @@ impl ResidentPages {
                 let next = (page + PAGE).min(limit);
                 let place = run.first + ((page - run.start) / PAGE) as usize;
                 if let Some(live) = self.live.get_mut(place) {
+                    // A torn read can count a chunk twice, and no page has more bytes in use than it has.
                     *live = change(*live, (next - at) as u16).min(PAGE as u16);
                 }
                 at = next;

@@ -142,6 +142,7 @@ const fn class_size(bytes: u64) -> Option<u64> {
         return Some(8);
     }
     let power = (bytes - 1).ilog2();
+    // Up to 128 bytes the classes are a quantum of 16 bytes apart.
     let step = if power <= 6 { 16 } else { 1 << (power - 2) };
     match bytes.checked_add(step - 1) {
         Some(sum) => Some(sum / step * step),
@@ -350,6 +351,7 @@ impl ChunkTable {
         let step = (address - align_down(group.start, STEP)) / STEP;
         let last = group.first_of_step.len().checked_sub(1)?;
         let step = usize::try_from(step).unwrap_or(last).min(last);
+        // A walk from the first chunk of the step is short: a step has some ten chunks.
         let mut number = group.first_of_step[step] as usize;
         while self.chunks.get(number).is_some_and(|chunk| chunk.end() <= address) {
             number += 1;
@@ -384,6 +386,7 @@ impl ChunkTable {
     pub(super) fn mark(&mut self, address: u64, size: u64, state: ChunkState) -> bool {
         let Some(number) = self.find(address) else { return false };
         let chunk = self.chunks[number].unpacked();
+        // A cache that was read while the process runs may name a chunk that was handed out again.
         let fits =
             chunk.address == address && chunk.size == size && chunk.state == ChunkState::Live;
         if fits {

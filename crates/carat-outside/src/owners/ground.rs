@@ -42,6 +42,7 @@ pub(crate) fn find_ground(
     chunks: &ChunkTable,
     threads: &[ThreadPlace],
 ) -> Vec<GroundPages> {
+    // Whole pages: a page of which a part is a chunk is read with the chunk.
     let outside = |page: u64| heap.page_at(page).is_none() && !chunks.touches_page(page);
     let stacks = ThreadRegions::find(memory, threads, &outside);
     let transient = transient_ranges(memory, heap, chunks);
@@ -59,6 +60,7 @@ pub(crate) fn find_ground(
         if is_break || transient.contains(&(region.start, region.end)) {
             continue;
         }
+        // Below its stack pointer a stack has only what earlier calls left.
         let from = stacks.live_from(region);
         let ranges = page_ranges(region, from, &outside);
         if !ranges.is_empty() {
@@ -80,6 +82,7 @@ fn kind_of(
         return GroundKind::Thread(thread);
     }
     match before {
+        // The kernel maps a library's zeroed data right behind its file, without a name.
         Some((end, name)) if *end == region.start && region.size() < LIBRARY_TAIL => {
             GroundKind::Library(name.clone())
         }

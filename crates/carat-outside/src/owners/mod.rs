@@ -178,6 +178,7 @@ impl Finder<'_> {
                 Some(holder) => holder,
                 None => self.class_holder(names.of_slot(self.memory, heap, head), names),
             };
+            // Names cost reads, and most slots point at no chunk.
             holder = Some(found);
             self.search.point(word, target, found);
         }
@@ -300,12 +301,14 @@ impl Owners {
             .collect();
         holders.sort_by(|one, other| {
             let by_bytes = other.amount.present.cmp(&one.amount.present);
+            // By name where bytes are equal, so that two readings of one process print alike.
             by_bytes.then_with(|| (one.kind, &one.name).cmp(&(other.kind, &other.name)))
         });
         let sizes = sizes.into_iter();
         let mut nobody_sizes: Vec<ChunkSize> =
             sizes.map(|(size, amount)| ChunkSize { size, amount }).collect();
         nobody_sizes.sort_by_key(|one| (std::cmp::Reverse(one.amount.present), one.size));
+        // A size that many chunks without an owner share often tells which struct they are; the rest says nothing.
         nobody_sizes.truncate(NOBODY_SIZES);
         OwnerCensus { holders, nobody, nobody_sizes, needed_bytes: self.needed_bytes }
     }

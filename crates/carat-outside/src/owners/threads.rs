@@ -37,6 +37,7 @@ pub fn read_threads(proc: &Path, process: u32) -> Vec<ThreadPlace> {
     let entries = entries.filter_map(Result::ok).take(THREADS);
     let mut threads: Vec<ThreadPlace> =
         entries.filter_map(|entry| read_thread(&entry.path())).collect();
+    // The main thread is the first: the stack with the name `[stack]` is its own.
     threads.sort_by_key(|thread| (thread.id != process, thread.id));
     threads
 }
@@ -49,6 +50,7 @@ pub(crate) fn is_forked(proc: &Path, process: u32) -> Option<bool> {
     if parent == 0 {
         return Some(false);
     }
+    // The kernel draws the start of a stack at random for each program, and a fork keeps it.
     let of_parent = fs::read_to_string(proc.join(parent.to_string()).join("stat")).ok()?;
     let [own, of_parent] = [own, of_parent].map(|stat| number_in_stat(&stat, START_OF_STACK));
     // The kernel says 0 to those who may not read the process.
@@ -71,8 +73,10 @@ fn read_thread(folder: &Path) -> Option<ThreadPlace> {
     let name = fs::read(folder.join("comm")).unwrap_or_default();
     let name = printable(String::from_utf8_lossy(&name).trim_end());
     let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+    // The last number is that of the innermost container, which glibc's block has.
     let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let inner = inner.and_then(|numbers| numbers.split_whitespace().next_back()?.parse().ok());
+    // Only a thread that waits has a stack pointer that can be read without stopping it.
     let call = fs::read_to_string(folder.join("syscall")).unwrap_or_default();
     Some(ThreadPlace {
         id,
@@ -161,6 +165,7 @@ fn thread_blocks(
         for (first, count) in region.pages.runs(u64::MAX) {
             for page in (first..first.saturating_add(count)).map(|page| region.start + page * PAGE)
             {
+                // Pages of slots and chunks have no blocks, and are most of the memory.
                 if !is_searched(page) || blocks.len() > THREADS {
                     continue;
                 }

@@ -89,11 +89,13 @@ impl SlotView<'_> {
 
     /// Hands every reference to `each`.
     pub(crate) fn references(&self, each: &mut dyn FnMut(Reference)) {
+        // Internal objects have something else in the place of a class.
         if self.kind() != SlotType::IMEMO {
             each(Reference::Value(self.word(8)));
         }
         match self.kind() {
             SlotType::OBJECT => each(self.object()),
+            // For strings the flag says the opposite (`RSTRING_NOEMBED`).
             SlotType::STRING if self.flag(EMBEDDED) => {
                 each(Reference::Bytes(self.word(24)));
                 each(Reference::Value(self.word(32)));
@@ -142,6 +144,7 @@ impl SlotView<'_> {
 
     fn array(&self) -> Reference {
         if self.flag(EMBEDDED) {
+            // The length of an array in its slot is in the flags, in more bits since slots have several sizes.
             let bits = if ARRAYS_FILL_THEIR_SLOT.contains(self.heap.version()) { 7 } else { 2 };
             return self.inside(self.bits(15, bits));
         }
@@ -159,6 +162,7 @@ impl SlotView<'_> {
     }
 
     fn hash(&self, each: &mut dyn FnMut(Reference)) {
+        // The bound, and not the size: deleted pairs lie between the others.
         let pairs = self.bits(20, 4).min(SMALL_HASH) * 2;
         let (default, table, small) = match HASH_TABLE_IN_SLOT.contains(self.heap.version()) {
             true => (self.word(16), self.at(24), self.at(32)),

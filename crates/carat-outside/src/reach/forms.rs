@@ -88,6 +88,7 @@ impl Words<'_> {
         let functions = self.memory.word_at(chunk.user(), 8)?;
         let count = self.memory.word_at(chunk.user(), 16)?;
         let log = self.memory.word(chunk.user())? & 0xff;
+        // Numbers that contradict each other show other memory; only then other chunks are looked up.
         let sound = log <= 40 && count > 0 && count <= table.bound && table.start <= table.bound;
         if !sound || !self.is_static(functions) {
             return None;
@@ -102,6 +103,7 @@ impl Words<'_> {
     /// What a table that belongs to Ruby itself does, by its contents.
     pub(crate) fn table_kind(&self, table: &StTable) -> TableKind {
         let mut tally = TableTally::default();
+        // A sample, because tables of symbols have hundreds of thousands of entries that are all alike.
         for (key, record) in table.pairs(self.memory, SAMPLE) {
             let flags = (self.object(key).unwrap_or(0), self.object(record).unwrap_or(0));
             tally.entry((key, record), flags, self.chunk_at(record).is_some());
@@ -188,6 +190,7 @@ impl TableTally {
         let (of_key, of_record) = flags;
         let is_string = has_type(of_key, &[SlotType::STRING]);
         let same = key == record && (is_string || has_type(of_key, &[SlotType::IMEMO]));
+        // Symbols are numbers or objects, by how they were made.
         let is_symbol = record & 0xff == STATIC_SYMBOL || has_type(of_record, &[SlotType::SYMBOL]);
         let id = (key & 1 == 1 && of_record & HAS_OBJECT_ID != 0)
             || (record & 1 == 1 && of_key & HAS_OBJECT_ID != 0);
@@ -206,6 +209,7 @@ impl TableTally {
             (self.fields, TableKind::GenericFields),
             (self.finalizers, TableKind::StrongRecords),
         ];
+        // Nine of ten, because entries change while they are read; an empty table keeps nothing either way.
         let mut clear = kinds.into_iter().filter(|(count, _)| count * 10 >= self.all * 9);
         clear.find(|(count, _)| *count > 0).map_or(TableKind::Strong, |(_, kind)| kind)
     }

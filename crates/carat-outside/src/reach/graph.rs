@@ -56,6 +56,7 @@ impl<'a> Graph<'a> {
             ground: find_ground(memory, heap, chunks, threads),
             old_stacks: Vec::new(),
         };
+        // In this order: what belongs to the collector or to a slot is no structure that is known by its form.
         graph.collector();
         graph.slots();
         graph.structures();
@@ -109,6 +110,7 @@ impl<'a> Graph<'a> {
             Reference::Struct(address) => {
                 if let Some(number) = self.words.chunks.exact(address) {
                     let owner = self.structs.entry(number as u64).or_insert(object);
+                    // A struct that two objects share is kept by both, so neither stands for it.
                     *owner = if *owner == object { object } else { 0 };
                 }
             }
@@ -126,6 +128,7 @@ impl<'a> Graph<'a> {
     fn structures(&mut self) {
         let held = self.words.chunks.iter().enumerate().filter(|(_, chunk)| chunk.held());
         for (number, chunk) in held {
+            // What belongs to somebody is no structure of its own, whatever it looks like.
             if self.owned[number] {
                 continue;
             }
@@ -143,6 +146,7 @@ impl<'a> Graph<'a> {
         self.own_chunk(table.bins);
         self.own_chunk(table.entries);
         let kind = self.words.table_kind(&table);
+        // One table has the variables of all objects that have no room for any (`generic_iv_tbl`, variable.c).
         if kind == TableKind::GenericFields {
             self.generic_fields.extend(table.pairs(self.words.memory, u64::MAX));
         }
@@ -175,6 +179,7 @@ impl<'a> Graph<'a> {
                 });
             }
         }
+        // After the walk, which borrows the list of tables.
         pairs.iter().for_each(|table| self.own_pairs(table));
     }
 
@@ -211,6 +216,7 @@ impl<'a> Graph<'a> {
             let mut before = 0;
             for_each_word(self.words.memory, start, end, |word| {
                 let (size, used) = (word & u64::from(u32::MAX), word >> 32);
+                // The list grows by 1024 entries at a time.
                 let whole = size >= 1024 && size.is_multiple_of(1024) && used <= size;
                 if let Some(number) = self.words.chunks.exact(before).filter(|_| whole) {
                     let chunk = self.words.chunks.get(number);
@@ -245,6 +251,7 @@ impl<'a> Graph<'a> {
     pub(super) fn without_old_stacks(&self, (start, end): (u64, u64)) -> Vec<(u64, u64)> {
         let mut parts = Vec::new();
         let mut at = start;
+        // Below the stack pointer old words stay, which would keep what was returned long ago.
         for (from, to) in self.old_stacks.iter().filter(|old| old.0 < end && old.1 > start) {
             if *from > at {
                 parts.push((at, *from));

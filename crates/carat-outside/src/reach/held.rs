@@ -30,6 +30,7 @@ impl Reach<'_> {
     pub fn each_held(&self, mut each: impl FnMut(u64, u64)) {
         let holders = Holders::find(&self.marker.graph);
         for (address, bytes) in holders.slots() {
+            // Each slot is handed on with what it owns, so that the sums of an object's parts need no second pass.
             let own = bytes + holders.chunk_bytes(address, bytes);
             let mut slot = address;
             for _ in 0..DEEP {
@@ -56,6 +57,7 @@ impl<'a> Holders<'a> {
         for (address, bytes) in all {
             holders.references_of(address, bytes);
         }
+        // After the slots: a word in a chunk without an owner makes several of what had one.
         holders.chunks();
         holders
     }
@@ -90,6 +92,7 @@ impl<'a> Holders<'a> {
         let flags = self.graph.words.object(slot)?;
         let kind = SlotHead { flags, class: 0 }.slot_type();
         let number = self.only.get(self.number(slot)?).copied()?;
+        // An object of the application counts for itself, whoever refers to it.
         let is_alone = number != NONE && number != SEVERAL && PARTS.contains(&kind);
         is_alone.then(|| self.address(number)).flatten()
     }

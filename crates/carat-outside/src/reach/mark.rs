@@ -165,6 +165,7 @@ impl<'a> ReachMarker<'a> {
 
     /// Marks the chunks to which only objects lead that the roots do not reach.
     pub(super) fn garbage(&mut self) {
+        // Only after the roots, because what they reach keeps its mark.
         self.mark = ChunkMark::Garbage;
         for page in self.graph.words.heap.pages() {
             for slot in (0..page.slots).map(|number| page.slot(number)) {
@@ -252,6 +253,7 @@ impl<'a> ReachMarker<'a> {
     /// Marks an object. False if the word is none.
     fn value(&mut self, word: u64) -> bool {
         let Some(number) = self.slot_number(word) else { return false };
+        // The type 0 is a slot without an object (`T_NONE`, value_type.h).
         if self.graph.words.memory.word(word).is_none_or(|flags| flags & 31 == 0) {
             return false;
         }
@@ -266,6 +268,7 @@ impl<'a> ReachMarker<'a> {
 
     /// A word that may be an object, the start of a chunk, captured variables, or the middle of a chunk.
     fn pointer(&mut self, word: u64) {
+        // The kernel maps nothing that low for programs (vm.mmap_min_addr), and their addresses have 47 bits.
         if word < 1 << 16 || word >> 47 != 0 || self.value(word) {
             return;
         }
@@ -334,6 +337,7 @@ impl<'a> ReachMarker<'a> {
         {
             self.pointer(record);
         }
+        // Collected first, because following one changes the marks that the view borrows.
         let mut references = Vec::with_capacity(4);
         view.references(&mut |reference| references.push(reference));
         for reference in references {

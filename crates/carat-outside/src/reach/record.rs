@@ -60,6 +60,7 @@ impl ReferenceRecord {
             counted: AddressMap::default(),
             only_from_roots: None,
             is_paused: false,
+            // Numbers have 32 bits, of which half are left for roots and for the places of lists.
             is_full: slots + chunks >= (NO_NODE >> 1) as usize,
         }
     }
@@ -76,6 +77,7 @@ impl ReferenceRecord {
 
     /// A part of the ground, cut at the boundaries.
     pub(super) fn pieces(&self, (start, end): (u64, u64)) -> Vec<(u64, u64)> {
+        // Variables of C begin at the boundaries, so each piece can be named.
         let first = self.boundaries.partition_point(|boundary| *boundary <= start);
         let inner = self.boundaries[first..].iter().take_while(|boundary| **boundary < end);
         let mut pieces = Vec::new();
@@ -93,6 +95,7 @@ impl ReferenceRecord {
         let start = self.targets.len();
         self.is_full |= start >= (NO_NODE >> 1) as usize;
         if !self.is_full {
+            // The place of the length, which is known when the list ends.
             self.targets.push(0);
             self.current = Some((node, start));
         }
@@ -157,6 +160,7 @@ impl ReferenceRecord {
     pub(super) fn add_inside(&mut self, chunk: usize) {
         let Some((node, _)) = self.current.filter(|_| self.is_recorded(chunk)) else { return };
         let pair = (node, chunk as u32);
+        // Most of these are old words that never count, so they must not fill our memory.
         if self.inside.len() < MOST_INSIDE && self.inside.last() != Some(&pair) {
             self.inside.push(pair);
         }
@@ -175,6 +179,7 @@ impl ReferenceRecord {
             .iter()
             .filter_map(|(from, chunk)| Some((*from, *self.counted.get(&u64::from(*chunk))?)))
             .collect();
+        // By node, so that each list is written anew only once.
         counted.sort_unstable();
         counted.dedup();
         let graph = ReferenceGraph {
@@ -208,6 +213,7 @@ impl ReferenceGraph {
     fn with(mut self, more: &[(u32, u32)]) -> Self {
         for group in more.chunk_by(|one, other| one.0 == other.0) {
             let Some((from, _)) = group.first().copied() else { continue };
+            // Copied to the end: between two lists there is no room for more.
             let before = self.of(from).to_vec();
             let Ok(start) = u32::try_from(self.targets.len()) else { return self };
             self.targets.push((before.len() + group.len()) as u32);
@@ -215,6 +221,7 @@ impl ReferenceGraph {
             self.targets.extend(group.iter().map(|(_, to)| *to));
             self.starts[from as usize] = start;
         }
+        // Growing has left up to half of it unused, and the searches that follow need memory.
         self.targets.shrink_to_fit();
         self
     }

@@ -80,6 +80,7 @@ impl ShapeTable {
             }
         }
         let enough = best.0 >= LEAST && best.0 * 100 >= voters.len() * CLEAR;
+        // A wrong table gives objects wrong names, which is worse than none.
         let clear = enough && best.0 > second * 2;
         best.1.filter(|_| clear)
     }
@@ -134,6 +135,7 @@ impl ShapeTable {
     /// The ID of the instance variable at a place, of the object with these flags.
     pub(crate) fn variable(&self, memory: &dyn Memory, flags: u64, place: u64) -> Option<u64> {
         let mut at = number(flags, self.version);
+        // Memory that is not a table may lead in a circle.
         for _ in 0..PARENTS {
             let shape = self.shape(memory, at)?;
             if shape.kind == IVAR && shape.count == place + 1 {

@@ -55,6 +55,7 @@ pub enum PairError {
 /// If one of the two cannot be read or ends meanwhile, the child is no Ruby, its heap is unknown, there is no room for what
 /// the comparison takes of our own memory, or the time for it is over.
 pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
+    // Before either is opened: both readings together must fit.
     ask_for(request, census_need(request.proc, &[request.parent, request.child]))?;
     let mut parent = open(request, request.parent)?;
     let mut child = open(request, request.child)?;
@@ -72,6 +73,7 @@ pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
     let holder = |number: usize| holder_of(owners.as_ref(), number);
     let both: (&dyn Memory, &dyn Memory) = (&parent, &child);
     let frames_known = compare_pages(both, &heap, malloc.as_ref(), &holder, &mut tally);
+    // Last: what could not be read so far would count as new or as unread.
     is_whole(&parent, &child, &anchors)?;
     if let Ok((private, shared)) = files {
         tally.files(private, shared);
@@ -166,6 +168,7 @@ impl Chunks {
             Ok(reading) => reading.chunks,
             Err(reason) => return without(reason),
         };
+        // After the child's: what is asked is which of its chunks the parent has, too.
         let before = of_parent.and_then(|_| read_malloc(parent, &is_heap_page, true));
         let before = match before {
             Ok(reading) => Some(now.held_also_in(&reading.chunks)),
@@ -225,8 +228,10 @@ fn compare_pages(
         for (first, count) in region.pages.runs(u64::MAX) {
             for page in (first..first + count).map(|page| region.start + page * PAGE) {
                 let entry = region.entry(page);
+                // One frame is enough: the kernel shows all of them or none (CAP_SYS_ADMIN).
                 frames_known |= entry.frame().is_some();
                 let known = ground.area(region, page);
+                // A page of slots may come out of malloc, too, and is then one of slots.
                 let area = if known != Area::Slots && comparison.holds_chunks(page) {
                     Area::Malloc
                 } else {
@@ -280,6 +285,7 @@ impl Comparison<'_> {
         if !self.parent.read(page, &mut was) || !self.child.read(page, &mut is) {
             return PageCauses::new();
         }
+        // A write of the same bytes copies the page all the same.
         if was == is {
             // A collection clears the bits of all objects and sets those of the same objects again.
             let bitmaps = self.descriptors.touch(page);

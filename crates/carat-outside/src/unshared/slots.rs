@@ -71,6 +71,7 @@ pub(super) fn slot_causes(
         if words == 0 {
             continue;
         }
+        // First, because compaction writes many objects, and each would look as if the program had written it.
         let is_moved = moves.touch(slot) || pair.refers_anew(slot, page.slot_bytes, moves);
         if is_moved {
             *causes.entry(Cause::Compaction).or_default() += words;
@@ -92,12 +93,14 @@ fn head(memory: &dyn Memory, slot: u64) -> Option<SlotHead> {
 /// Why so many words of one slot differ.
 fn slot_cause(version: RubyVersion, was: SlotHead, is: SlotHead, words: u64) -> Cause {
     let (before, now) = (was.slot_type(), is.slot_type());
+    // An object hardly ever becomes young again, so a young one in an old one's place is another.
     let free = before == SlotType::NONE || now == SlotType::NONE;
     let (was_old, is_old) = (was.old(version), is.old(version));
     if free || before != now || was.class != is.class || (was_old && !is_old) {
         return Cause::SlotsReused;
     }
     let changed_flags = was.flags ^ is.flags;
+    // More words than the flags say that the object was written, whatever its age.
     if words == 1 && changed_flags != 0 && changed_flags & !AGE_BITS == 0 {
         return Cause::AgeBits;
     }

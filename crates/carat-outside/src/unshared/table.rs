@@ -34,7 +34,6 @@ pub struct UnsharedTable {
 /// The share of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CauseShare {
-    /// The cause.
     pub cause: Cause,
     /// Bytes of pages, where a page with several causes is divided among them in equal parts.
     pub bytes: f64,
@@ -71,7 +70,6 @@ pub enum Area {
 /// The private and shared pages of one area, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AreaShare {
-    /// The area.
     pub area: Area,
     /// Pages that other processes map too.
     pub shared_bytes: u64,
@@ -144,9 +142,11 @@ impl Tally {
         }
         for (&cause, &words) in causes {
             let row = self.causes.entry(cause).or_default();
+            // In equal parts, because nobody can say which of the writes came first.
             row.share += 1.0 / causes.len() as f64;
             row.pages += 1;
             row.words += words;
+            // Only without a page's single cause would it still be shared.
             row.alone += u64::from(causes.len() == 1);
         }
     }
@@ -193,6 +193,7 @@ impl Tally {
             child,
             frames_known,
             shared_bytes: self.shared * PAGE,
+            // Without frames such pages cannot be told from those shared with the parent: unknown, and not none.
             parted_bytes: frames_known.then_some(self.parted * PAGE),
             private_bytes: self.private * PAGE,
             causes,
@@ -204,6 +205,7 @@ impl Tally {
 
 impl CauseTally {
     fn share_of(self, cause: Cause, version: RubyVersion) -> CauseShare {
+        // Of the others no words were compared, so that none is known to differ.
         let compared =
             !matches!(cause, Cause::NewSinceFork | Cause::Files | Cause::Unread | Cause::SameBytes);
         CauseShare {

@@ -45,6 +45,7 @@ impl<'a> CodeLayout<'a> {
         let mut layout = Self { words, symbols, location: None, locals: None };
         let code: Vec<u64> =
             internal.into_iter().filter(|object| layout.is_code(*object)).collect();
+        // Spread over all of it, because bytecode that was loaded together is alike.
         let step = (code.len() / VOTERS).max(1);
         let bodies = code.iter().step_by(step).filter_map(|code| layout.body(*code));
         let bodies: Vec<u64> = bodies.collect();
@@ -54,6 +55,7 @@ impl<'a> CodeLayout<'a> {
                 let votes = bodies.iter().filter(|body| fits(**body, offset)).count();
                 (votes, offset)
             });
+            // Of equals the first: later places repeat what an earlier structure has.
             let best = votes.max_by_key(|(votes, offset)| (*votes, u64::MAX - offset));
             best.filter(|(votes, _)| *votes > 0 && votes * 100 >= voters * CLEAR)
         };
@@ -66,6 +68,7 @@ impl<'a> CodeLayout<'a> {
         };
         let named = |at: &u64| bodies.iter().filter(|body| layout.has_names(**body, *at)).count();
         let table = BODY.step_by(8).filter(fits).max_by_key(named);
+        // Names in a fifth of the voters at least: most code has some, and a place of other pointers has none.
         let table = table.filter(|at| named(at) * 5 > voters);
         layout.locals = table.and_then(|table| {
             let size = winner(BODY, &|body, at| layout.is_size(body, (table, at)))?;
@@ -130,6 +133,7 @@ impl<'a> CodeLayout<'a> {
             true => line >> 1,
             false => line & 0xffff_ffff,
         };
+        // No file has so many lines; 0 is shown as no line.
         let line = if line < 1 << 24 { line } else { 0 };
         Some(CodePlace { label: text(label)?, path: text(path)?, line })
     }
@@ -160,6 +164,7 @@ impl<'a> CodeLayout<'a> {
     /// The name of a local variable in a table.
     fn local_id(&self, table: u64, number: u64) -> Option<String> {
         let id = self.words.memory.word_at(table, number * 8)?;
+        // Operators are below 256, and the lowest bits of the ID of a local variable are 1 (`ID_LOCAL`, id.h).
         let name = self.symbols.as_ref()?.id(id).filter(|_| id > 256 && id & 0xf == 1)?;
         name.starts_with(|first: char| first.is_alphabetic() || first == '_')
             .then(|| printable(&name))
@@ -170,6 +175,7 @@ impl<'a> CodeLayout<'a> {
         let Some(table) = self.words.memory.word_at(body, table) else { return false };
         let Some(size) = self.half(body, at) else { return false };
         match self.words.chunk_at(table) {
+            // The table was allocated for exactly this number of IDs, at least 24 bytes in malloc.
             Some((_, chunk)) => size > 0 && size < MOST_LOCALS && chunk.fits((size * 8).max(24)),
             None => size == 0,
         }

@@ -29,7 +29,6 @@ pub struct WhoCensus {
 pub struct ClassHolders {
     /// The class's name.
     pub name: String,
-    /// Its objects.
     pub objects: u64,
     /// Those that minor collections do not visit.
     pub old_objects: u64,
@@ -72,7 +71,6 @@ pub struct SoleHolder {
 /// How an object is kept: by what, step by step, up to something that has a name in the program, or to a root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
-    /// The object.
     pub object: Holder,
     /// The steps, the nearest first.
     pub steps: Vec<WayStep>,
@@ -116,9 +114,7 @@ pub enum WayLink {
     Member(String),
     /// A member of a struct whose name is unknown, by its place.
     MemberNumber(u64),
-    /// A constant.
     Constant(String),
-    /// A method.
     Method(String),
     /// A local variable that a block captured.
     Captured(String),
@@ -126,7 +122,6 @@ pub enum WayLink {
     Frame {
         /// The variable's name.
         variable: Option<String>,
-        /// The code.
         code: Option<CodePlace>,
     },
     /// The object is its class.
@@ -195,34 +190,28 @@ pub enum WayRoot {
     },
     /// A variable of C.
     Symbol {
-        /// Its name.
         name: String,
-        /// The library.
         library: String,
     },
     /// Data of a library that no symbol names.
     StaticData {
-        /// The library.
         library: String,
     },
     /// The structure of Ruby's virtual machine.
     Vm,
     /// Ruby's own table of symbols.
     SymbolTable,
-    /// A finalizer.
     Finalizer,
     /// A local variable, or another value, of code that runs or waits in a thread or fiber without an object.
     Frame {
         /// The variable's name.
         variable: Option<String>,
-        /// The code.
         code: Option<CodePlace>,
     },
     /// The stack of a thread.
     Stack {
         /// Its number; 0 for any of this name.
         thread: u32,
-        /// Its name.
         name: String,
     },
     /// What a heap dump calls so.
@@ -315,11 +304,9 @@ impl Default for KeptBy {
 pub struct KeptAmount {
     /// Objects.
     pub objects: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Old objects: those that minor collections do not visit.
     pub old_objects: u64,
-    /// Their bytes.
     pub old_bytes: u64,
 }
 
@@ -341,7 +328,6 @@ impl KeptAmount {
 pub struct KeptClass {
     /// The class's name.
     pub name: String,
-    /// Its objects.
     pub objects: u64,
     /// The old ones among them.
     pub old_objects: u64,

@@ -31,6 +31,7 @@ impl Names<'_> {
         if let Some(hidden) = hidden_name(&view) {
             name = hidden.to_owned();
         }
+        // The main object is a plain `Object`; only that it is this one says anything.
         let kind = if self.main == Some(node) { KeeperKind::Main } else { KeeperKind::Object };
         let holder = Holder { kind, name, ..Holder::default() };
         match view.kind() {
@@ -105,6 +106,7 @@ impl Names<'_> {
         if self.nodes.slot_type(node) != Some(SlotType::DATA) {
             return None;
         }
+        // A thread that has ended does not start again while a copy is searched.
         if self.running.borrow().get(&node) == Some(&false) {
             return None;
         }
@@ -155,6 +157,7 @@ impl Names<'_> {
             words_in.filter_map(|number| words.memory.word_at(at, number * 8)).collect()
         };
         let block = |word: u64| {
+            // Two words that point at themselves are rare enough in other memory.
             let is_block = word.is_multiple_of(16)
                 && words.memory.word(word) == Some(word)
                 && words.memory.word_at(word, 16) == Some(word);

@@ -7,7 +7,6 @@
 pub(super) trait References {
     /// Number of nodes, the top not among them.
     fn nodes(&self) -> u32;
-    /// The roots.
     fn roots(&self) -> std::ops::Range<u32>;
     /// What a node refers to.
     fn of(&self, node: u32) -> &[u32];
@@ -73,6 +72,7 @@ impl Walk {
             numbers: vec![NONE; graph.nodes() as usize + 1],
         };
         walk.numbers[top as usize] = 0;
+        // The place in the list of each node is kept, as the stack of a recursion would.
         let mut waiting = vec![(top, 0_u32)];
         while let Some((node, at)) = waiting.last_mut() {
             let targets = if *node == top { &roots } else { graph.of(*node) };
@@ -104,6 +104,7 @@ impl Predecessors {
         let visited = walk.order.len();
         let mut starts = vec![0_u32; visited + 1];
         each_reference(graph, walk, |_, to| starts[to as usize + 1] += 1);
+        // Counted first and then placed, so that all lists lie in one array without gaps.
         for number in 0..visited {
             starts[number + 1] += starts[number];
         }
@@ -141,6 +142,7 @@ fn nearest(walk: &Walk, before: &Predecessors) -> Vec<u32> {
     let mut labels = semi.clone();
     let mut ancestors = vec![NONE; visited as usize];
     let mut waiting = Vec::new();
+    // From the last visit to the first: what was visited later has its semidominator already.
     for number in (1..visited).rev() {
         let mut least = NONE;
         for from in before.of_number(number as usize) {
@@ -152,6 +154,7 @@ fn nearest(walk: &Walk, before: &Predecessors) -> Vec<u32> {
     }
     let mut found = walk.parents.clone();
     for number in 1..visited as usize {
+        // Up the tree until the number is not above that of the semidominator (Georgiadis, 2005, semi-NCA).
         while found[number] > semi[number] {
             found[number] = found[found[number] as usize];
         }
@@ -170,6 +173,7 @@ fn best_label(
     if ancestors[node as usize] == NONE {
         return node;
     }
+    // Twice along the path instead of recursion: down the list first, and shortened on the way back.
     let mut at = node;
     while ancestors[ancestors[at as usize] as usize] != NONE {
         waiting.push(at);

@@ -61,6 +61,7 @@ impl DraftTree {
     pub(super) fn confirmed(self, still: &mut dyn FnMut(Evidence) -> bool) -> (KeptTree, u64) {
         let Self { mut tree, examples } = self;
         let mut numbers = vec![None; tree.nodes.len()];
+        // Numbers are given anew: a node whose parent is left out goes with it.
         let (mut kept, mut left_out) = (Vec::new(), 0);
         for (number, (node, examples)) in tree.nodes.drain(..).zip(examples).enumerate() {
             let above = node.above.map(|above| numbers[above as usize]);
@@ -107,6 +108,7 @@ impl<'a> KeptCount<'a> {
         let mut by_class: ByClass = HashMap::new();
         for (node, class) in (0..names.objects()).zip(classes) {
             let Some(class) = class.filter(|_| self.ways.is_reached(node)) else { continue };
+            // More places than are told apart: what is beyond them is in no figure of the tree.
             let Some(place) = self.place(node) else { continue };
             let is_old = names.is_old(node);
             let own = &mut self.places[place as usize];
@@ -117,6 +119,7 @@ impl<'a> KeptCount<'a> {
             let count = by_class.entry((place, class)).or_default();
             *count = (count.0 + 1, count.1 + u64::from(is_old));
         }
+        // After all objects, because a chunk counts where the object that keeps it does.
         for chunk in names.objects()..names.roots().start {
             let Some((place, is_old)) = self.place_of_chunk(chunk) else { continue };
             let own = &mut self.places[place as usize];
@@ -143,6 +146,7 @@ impl<'a> KeptCount<'a> {
 
     /// The place of an object. Those before it on its way are placed first.
     fn place(&mut self, node: u32) -> Option<u32> {
+        // A list instead of recursion: a way can have as many steps as there are objects.
         let mut waiting = Vec::new();
         let mut at = node;
         let mut above = loop {
@@ -229,6 +233,7 @@ impl<'a> KeptCount<'a> {
 
     /// The place of an object that is kept by another one, whose place is known.
     fn below(&mut self, above: u32, keeper: u32, object: u32) -> u32 {
+        // Steps that are not told apart need no name, which is what takes time.
         if self.places[above as usize].depth >= DEPTH {
             return above;
         }
@@ -249,6 +254,7 @@ impl<'a> KeptCount<'a> {
     fn root(&mut self, root: u32, between: &[u32], object: u32) -> Option<WayRoot> {
         let is_small = self.names.may_name_root(between);
         self.root_names += u32::from(is_small);
+        // Each search goes through the root's table, so with many of them the root counts without a name.
         let may_search = is_small && self.root_names <= ROOT_NAMES;
         let named = may_search.then(|| self.names.named_root_of(between, object)).flatten();
         named.or_else(|| self.names.place_of_root(root)).map(common_root)
@@ -275,6 +281,7 @@ impl<'a> KeptCount<'a> {
         let Self { names, ways, places, numbers, .. } = self;
         let mut all: Vec<KeptAmount> = places.iter().map(|place| place.own).collect();
         let mut whole = KeptAmount::default();
+        // From the last to the first: what is above a place has a smaller number, so its sum comes later.
         for (number, place) in places.iter().enumerate().rev() {
             let sum = all[number];
             match place.above {
@@ -286,6 +293,7 @@ impl<'a> KeptCount<'a> {
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by_key(|number| (std::cmp::Reverse(all[*number].bytes), *number));
         let others = order.split_off(order.len().min(LISTED));
+        // By number again, because a node must come after the one above it.
         order.sort_unstable();
         let left_out_bytes = others.first().map_or(0, |first| all[*first].bytes);
         let mut bys: Vec<Option<KeptBy>> = vec![None; places.len()];

@@ -48,6 +48,7 @@ pub(super) struct Libraries(Vec<Library>);
 
 impl Libraries {
     pub(super) fn read(memory: &dyn Memory, open: OpenFile<'_>) -> Self {
+        // For all files together, because a process can map a thousand of them.
         let left = Cell::new(TABLES);
         let regions = memory.regions().iter();
         let firsts =
@@ -58,6 +59,7 @@ impl Libraries {
             let file = open(region);
             let symbols = file
                 .and_then(|file| symbols(&|at, length| read_at(&file, at, length, &left), bias));
+            // Without symbols a variable is still known to be one of this library.
             let symbols = symbols.unwrap_or_default();
             libraries.push(Library { name: printable(region.file_name()), segments, symbols });
         }

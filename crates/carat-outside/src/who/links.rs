@@ -47,12 +47,15 @@ pub(super) fn main_object(names: &Names<'_>, object: Option<u32>) -> Option<u32>
     let bytes = names.frame?;
     let stacks = nodes.reach.contexts().filter_map(|context| context.live.get(1));
     let first = stacks.filter_map(|(newest, end)| {
+        // The oldest first: control frames grow downwards from the end of a VM stack (vm_core.h).
         let frames = (1..).map(|number| end.saturating_sub(number * bytes));
         let mut frames = frames.take_while(|frame| frame >= newest).take(MOST_FRAMES);
+        // Frames of C functions have no code; the oldest that has is the one of the main program.
         let code = |frame: &u64| nodes.memory().word_at(*frame, 16).is_some_and(|code| code != 0);
         nodes.reach.slot_number(nodes.memory().word_at(frames.find(code)?, 24)?)
     });
     let found: BTreeSet<u32> = first.filter(|node| has_own_class(names, *node, object)).collect();
+    // Stacks that disagree name no main object: a wrong one would be told as the keeper of what another keeps.
     found.first().copied().filter(|_| found.len() == 1)
 }
 
@@ -74,17 +77,20 @@ fn has_own_class(names: &Names<'_>, node: u32, above: Option<u32>) -> bool {
 pub(super) fn frame_bytes(nodes: &Nodes<'_>, code: &CodeLayout<'_>) -> Option<u64> {
     let stacks: Vec<(u64, u64)> =
         nodes.reach.contexts().filter_map(|one| one.live.get(1).copied()).collect();
+    // By trial, because the size differs between versions and builds, and nothing in the process tells it.
     let fits = |bytes: &u64| {
         let mut running = 0;
         let sound = stacks.iter().all(|(newest, end)| {
             let mut frames = (*newest..*end).step_by(*bytes as usize).take(MOST_FRAMES);
             (end - newest).is_multiple_of(*bytes)
                 && frames.all(|frame| {
+                    // What cannot be read is no code, so that the size does not fit.
                     let found = nodes.memory().word_at(frame, 16).unwrap_or(1);
                     running += u64::from(found != 0);
                     found == 0 || code.is_code(found)
                 })
         });
+        // Stacks of nothing but zeros would fit every size.
         sound && running > 0
     };
     FRAMES.into_iter().find(fits)
@@ -142,6 +148,7 @@ impl Names<'_> {
             return link;
         }
         let Some(at) = first.and_then(Spot::address) else { return WayLink::Unnamed };
+        // The second word of a slot is its class (`struct RBasic`, rbasic.h).
         if at == view.address + 8 && view.kind().has_class() {
             return WayLink::Class;
         }
@@ -150,6 +157,7 @@ impl Names<'_> {
             SlotType::HASH => self.entry(&view, at),
             SlotType::OBJECT => self.field(&view, at, passage),
             SlotType::STRUCT => self.member(&view, at),
+            // A string refers to nothing but the string whose bytes it shares.
             SlotType::STRING => WayLink::Shared,
             SlotType::CLASS | SlotType::MODULE | SlotType::ICLASS => self.of_class(&view, passage),
             SlotType::DATA => self.of_data(passage),
@@ -162,6 +170,7 @@ impl Names<'_> {
     pub(super) fn link_in_common(&self, from: u32, between: &[u32], to: u32) -> WayLink {
         let Some(view) = self.nodes.view(from) else { return WayLink::Unnamed };
         let class = self.memory().word_at(view.address, 8).filter(|_| view.kind().has_class());
+        // Without a search, because nearly every object refers to its class.
         if between.is_empty() && class.is_some() && class == self.nodes.address(to) {
             return WayLink::Class;
         }
@@ -179,6 +188,7 @@ impl Names<'_> {
         });
         match is_small.then(|| self.passage(from, between, to)).flatten() {
             Some(passage) => match self.link(from, &passage) {
+                // A number without a name differs from one object to the next.
                 WayLink::MemberNumber(_) | WayLink::VariableNumber(_) => WayLink::Unnamed,
                 link => link,
             },
@@ -230,16 +240,19 @@ impl Names<'_> {
     }
 
     fn entry(&self, view: &SlotView<'_>, at: u64) -> WayLink {
+        // What is in no entry is the default, the only other reference of a hash.
         let mut link = WayLink::Default;
         view.references(&mut |reference| match reference {
             Reference::Table(table) => {
                 if let Some((number, offset)) = self.table_place(table, at) {
+                    // An entry is {hash; key; record} (`st_table_entry`, st.c).
                     link = self.pair(offset == 16, at, number);
                 }
             }
             Reference::Values(start, count)
                 if at >= start && at < start.saturating_add(count * 8) =>
             {
+                // A small hash has keys and values in turn (`ar_table_pair`, hash.c).
                 link = self.pair((at - start) / 8 % 2 == 1, at, 0);
             }
             _ => {}
@@ -248,6 +261,7 @@ impl Names<'_> {
     }
 
     fn pair(&self, is_value: bool, at: u64, _number: u64) -> WayLink {
+        // In both forms the key is the word before its value.
         let key = self.memory().word(at.wrapping_sub(8));
         match key.filter(|_| is_value) {
             Some(key) => self.key(key),
@@ -270,6 +284,7 @@ impl Names<'_> {
             return name
                 .map_or(WayLink::KeyOf("Symbol".into()), |name| WayLink::Symbol(printable(&name)));
         }
+        // Small integers have the lowest bit set (`RUBY_FIXNUM_FLAG`, special_consts.h).
         if key & 1 == 1 {
             return WayLink::KeyOf("Integer".into());
         }
@@ -351,6 +366,7 @@ impl Names<'_> {
     fn indexed(&self, class: u64, number: u64) -> Option<String> {
         let words = self.nodes.words();
         let mut class = class;
+        // In memory that changes while it is read a chain of classes may be a circle.
         for _ in 0..64 {
             let extension = words.memory.word_at(class, 24)?;
             let table = words.memory.word(extension);
@@ -363,6 +379,7 @@ impl Names<'_> {
                 };
                 let mut pairs = table.pairs(words.memory, VARIABLES);
                 let found = pairs.find(|(_, record)| place(*record) == Some(number));
+                // Other names are Ruby's own, or show that this is no table of variables.
                 return self.id(found?.0).filter(|name| name.starts_with('@'));
             }
             // Only the class itself, not its singleton class, has the table.
@@ -433,6 +450,7 @@ impl Names<'_> {
     fn member_name(&self, class: u64, number: u64, count: u64) -> Option<String> {
         let words = self.nodes.words();
         let mut class = class;
+        // A struct is few classes below the one with the list; what goes on longer is no chain.
         for _ in 0..20 {
             for value in self.class_values(class) {
                 let node = words.object(value).and_then(|_| self.nodes.reach.slot_number(value));
@@ -481,6 +499,7 @@ impl Names<'_> {
             let Some(name) = self.serial(serial) else { return WayLink::Unnamed };
             return match self.is_constant(passage, place) {
                 true => WayLink::Constant(name),
+                // An item refers to a method itself, and to a constant through an entry of its own.
                 false if place == passage.between.len() - 1 => WayLink::Method(name),
                 false => WayLink::Unnamed,
             };
@@ -508,6 +527,7 @@ impl Names<'_> {
     ///
     /// The header is {capacity, number, used, 0; items}, and an item is {key, collision; value} (id_table.c).
     pub(super) fn id_item(&self, passage: &Passage) -> Option<(u64, usize)> {
+        // From the inside out: the table nearest to what is kept names it.
         (0..passage.between.len()).rev().find_map(|place| {
             let (_, chunk) = self.nodes.chunk(passage.between[place])?;
             let header = passage.spots.get(place)?.address()?.checked_sub(16)?;
@@ -524,6 +544,7 @@ impl Names<'_> {
             if !sound {
                 return None;
             }
+            // An empty item has the key 0, and the collision is one bit.
             let item = self.memory().word_at(chunk.user(), at - 8)?;
             (item & 0xffff_ffff != 0 && item >> 32 <= 1).then_some((item & 0xffff_ffff, place))
         })
@@ -539,6 +560,7 @@ impl Names<'_> {
         };
         let spot = passage.spots.get(items + 2).and_then(|spot| spot.address());
         let file = self.memory().word_at(chunk.user(), 16).unwrap_or(u64::MAX);
+        // The file is a string, or a special constant such as nil where C code has set the constant.
         let has_file = file < 16 || self.type_of(file) == Some(SlotType::STRING);
         is_last && chunk.fits(24) && spot == Some(chunk.user() + 8) && has_file
     }
@@ -550,6 +572,7 @@ impl Names<'_> {
             let (_, kind) = self.nodes.reach.own_table(number)?;
             let at = passage.spots.get(place + 1)?.address()?;
             let (_, offset) = self.table_place(chunk.user(), at)?;
+            // A weak table does not keep its records alive.
             let is_record = offset == 16 && kind == TableKind::Strong;
             self.memory().word(at - 8).filter(|_| is_record)
         })
@@ -594,9 +617,11 @@ impl Names<'_> {
         for frame in (newest..end).step_by(bytes as usize).take(MOST_FRAMES) {
             let word = |offset| self.memory().word_at(frame, offset).unwrap_or(0);
             let (code, ep) = (word(16), word(32));
+            // A word of the frame itself, such as `self`, is no variable.
             if (frame..frame + bytes).contains(&at) {
                 return (None, self.code.place(code));
             }
+            // Frames of C functions have no variables, and an `ep` outside the stack is that of captured ones.
             if !self.code.is_code(code) || !(stack..newest).contains(&ep) {
                 continue;
             }

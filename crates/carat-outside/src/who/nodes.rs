@@ -54,6 +54,7 @@ impl<'a> Nodes<'a> {
 
     pub(super) fn new(reach: &'a Reach<'a>, graph: ReferenceGraph, libraries: Libraries) -> Self {
         let words = reach.words();
+        // Read once: types are asked for at every step of every search.
         let slots =
             words.heap.pages().iter().flat_map(|page| (0..page.slots).map(|n| page.slot(n)));
         let types = slots.map(|slot| words.memory.word(slot).map_or(0, |flags| (flags & 31) as u8));
@@ -129,6 +130,7 @@ impl<'a> Nodes<'a> {
         let mut found: Option<u64> = None;
         let mut ranges = Vec::new();
         if view.kind() != SlotType::IMEMO {
+            // The class, which is a reference like any other; internal objects have something else there.
             ranges.push((view.address + 8, view.address + 16));
         }
         view.references(&mut |reference| match reference {
@@ -181,6 +183,7 @@ impl<'a> Nodes<'a> {
     }
 
     fn spot_in_chunk(&self, number: usize, chunk: &Chunk, target: &NodeTarget<'_>) -> Option<u64> {
+        // Keys and records of a known table first: any word of it could look like a reference.
         if let Some((_, kind)) = self.reach.own_table(number) {
             return self.spot_in_table(chunk.user(), kind, target);
         }
@@ -200,6 +203,7 @@ impl<'a> Nodes<'a> {
             let all = all.take(MOST_WORDS as usize);
             all.filter_map(|at| self.memory().word(at).map(|word| (at, word)))
         };
+        // Twice through all words, because a word that only leads into the node may come first.
         let exact = words().find(|(_, word)| target.is(*word));
         exact.or_else(|| words().find(|(_, word)| target.covers(*word))).map(|(at, _)| at)
     }
@@ -231,6 +235,7 @@ impl<'a> NodeTarget<'a> {
 
     /// The word leads to the node in another way: to captured variables, to the object's struct, or into the middle of the chunk.
     fn covers(&self, word: u64) -> bool {
+        // As when marking: no address of a program lies there.
         if word < 1 << 16 || word >> 47 != 0 {
             return false;
         }

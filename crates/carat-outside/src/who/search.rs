@@ -53,13 +53,10 @@ pub struct WhoRequest {
 
 /// What is known of a process.
 pub struct WhoSources<'a> {
-    /// Its heap.
     pub heap: &'a Heap,
-    /// Its chunks.
     pub chunks: &'a ChunkTable,
     /// Its symbols.
     pub anchors: &'a RubyAnchors,
-    /// Its threads.
     pub threads: &'a [ThreadPlace],
     /// Opens the file of a mapping, for the names of C variables.
     pub open: &'a dyn Fn(&MemoryRegion) -> Option<File>,
@@ -146,6 +143,7 @@ impl WhoDraft {
         let mut left_out = 0;
         for (mut class, ways, holder) in classes {
             for way in ways {
+                // One example that still holds is enough; the others may have changed since.
                 let found = way.examples.into_iter().find_map(|example| example.confirmed(holds));
                 match found {
                     Some(found) => class.ways.push(CountedWay { objects: way.objects, way: found }),
@@ -366,6 +364,7 @@ impl WhoFinder<'_> {
                 list.push(node);
             }
         }
+        // As long as the list of objects, and what follows needs the memory.
         drop(ids);
         let of_class = |id: &usize| {
             let objects = objects.get(id).map_or(&[][..], Vec::as_slice);
@@ -407,6 +406,7 @@ impl WhoFinder<'_> {
     /// The objects that keep most alone, as far as a program can let go of them.
     fn holders(&self) -> Vec<DraftHolder> {
         let (all, _) = self.retained.of(self.names.nodes());
+        // More than are told, because some turn out to be Ruby's own.
         let candidates = largest(self.names, self.dominators, self.retained, HOLDERS * LOOKED_AT);
         let large = candidates.into_iter().filter(|node| self.retained.of(*node).0 * SMALL >= all);
         let drafts =

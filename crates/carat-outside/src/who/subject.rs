@@ -27,7 +27,6 @@ pub(super) trait WhoSubject: References + NodeKinds {
     fn class_id(&self, node: u32) -> Option<ClassId>;
     /// Number of the classes that were asked for.
     fn classes(&self) -> usize;
-    /// The name of a class.
     fn class_name(&self, class: ClassId) -> String;
     /// Whether an object can be a step of a way. Others are a part of the object before them.
     fn is_step(&self, node: u32) -> bool;
@@ -60,6 +59,7 @@ pub(super) trait WhoSubject: References + NodeKinds {
             let Some(next) = ways.before(at) else { break };
             between.push(at);
             at = next;
+            // So many chunks in a row are a list in C, of which no step has a name.
             if between.len() > BETWEEN {
                 return None;
             }
@@ -168,6 +168,7 @@ impl WhoSubject for Names<'_> {
 
     fn may_name_root(&self, between: &[u32]) -> bool {
         let mut chunks = between.iter().filter_map(|node| self.nodes.chunk(*node));
+        // A name is searched word by word, which large tables would make slow for every object.
         chunks.all(|(_, chunk)| chunk.size <= ROOT_TABLE)
     }
 

@@ -30,7 +30,6 @@ pub(super) enum Evidence {
         at: u64,
         /// Its flags, of which only the type counts.
         flags: u64,
-        /// Its class.
         class: u64,
     },
 }

@@ -59,9 +59,11 @@ pub(super) fn read_arena(
 ) -> WalkedArena {
     let mut best = read_once(memory, job, taken);
     let mut again = 0;
+    // A process that allocates all the time never holds still, so the best reading counts.
     while best.tally.missing_so_far() > 0 && again + 1 < READINGS {
         again += 1;
         job.ring.refresh(memory, job.address());
+        // The rest of the arena need not be read anew: it made sense.
         if let Some(at) = best.broken {
             memory.refresh(at.saturating_sub(AROUND), at.saturating_add(PAGE));
         }
@@ -82,6 +84,7 @@ fn read_once(memory: &mut dyn Memory, job: ArenaJob<'_>, taken: &HashSet<u64>) -
         _ => heap_spans(memory, job.ring, arena, top, taken),
     };
     let places = spans.spans.iter().map(|span| (span.start, span.end)).collect();
+    // Before the walk, in which these chunks look as if they were in use.
     let fast = ListReader::new(memory, places).fastbins(job.ring, arena);
     let mut reading = WalkedArena {
         tally: ArenaTally::new(memory, &spans.spans, fast),
@@ -119,6 +122,7 @@ impl WalkedArena {
             resumes += 1;
             same = if at == last { same + 1 } else { 0 };
             last = at;
+            // What breaks at one place again and again is no list of chunks.
             if resumes > RESUMES || same >= SAME_PLACE {
                 break SpanEnd::Broken(at);
             }
@@ -165,6 +169,7 @@ impl WalkedArena {
     fn find_missing(&mut self, memory: &mut dyn Memory, job: ArenaJob<'_>, walked: u64) {
         let arena = job.address();
         let system = job.ring.state(memory, arena).map_or(0, |state| state.system);
+        // The arena's own count is what glibc has from the kernel, so nothing is missing.
         if system <= walked {
             return;
         }

@@ -79,6 +79,7 @@ impl<'m> ListReader<'m> {
     /// Reads a link that is stored at `place`; links point `ahead` bytes behind the start of a chunk.
     fn link(&mut self, place: u64, ahead: u64, fits: fn(u64, u64) -> bool, size: u64) -> Link {
         self.links += 1;
+        // Lists in motion can lead anywhere, also in circles through the whole heap.
         if self.links > LINKS || self.found > CACHED {
             return Link::Broken;
         }
@@ -87,6 +88,7 @@ impl<'m> ListReader<'m> {
         if stored == 0 || plain == 0 {
             return Link::End;
         }
+        // The protected form first: it is the one of every glibc since 2.32.
         for target in [plain, stored] {
             let chunk = target.checked_sub(ahead);
             let found = chunk.and_then(|chunk| self.size_at(chunk));
@@ -102,6 +104,7 @@ impl<'m> ListReader<'m> {
         let mut found = AddressSet::default();
         for bin in 0..ring.fastbins() {
             let size = FIRST_SIZE + bin * STEP;
+            // The heads themselves are not protected, only the links between chunks.
             let head = self.memory.word_at(arena, 16 + bin * 8).filter(|head| *head != 0);
             let mut next = head.filter(|head| self.size_at(*head) == Some(size));
             while let Some(chunk) = next {
@@ -130,6 +133,7 @@ impl<'m> ListReader<'m> {
         let bytes = self.memory.copy(heads_at, shape.bins * 8)?;
         let heads = bytes.chunks_exact(8).map(|word| word_in(word, 0).unwrap_or(0));
         let heads: Vec<u64> = heads.collect();
+        // Chunks begin at a multiple of 16, so other memory of the size of a cache is told at once.
         if heads.iter().any(|head| !head.is_multiple_of(16)) || heads.iter().all(|head| *head == 0)
         {
             return None;

@@ -7,7 +7,6 @@ use crate::memory::MemoryRegion;
 pub const C_LIBRARY: u64 = 0x7f30_0000_0000;
 /// Bytes of that data.
 pub const C_LIBRARY_BYTES: u64 = 0x4000;
-/// The main arena.
 pub const MAIN_ARENA: u64 = C_LIBRARY + 0xc80;
 /// The program break.
 pub const BREAK: u64 = 0x5555_0000_0000;
@@ -56,7 +55,6 @@ struct FakeArena {
 /// A process with glibc's malloc.
 #[derive(Debug, Clone)]
 pub struct FakeMalloc {
-    /// Its memory.
     pub memory: FakeMemory,
     bins_at: u64,
     arenas: Vec<FakeArena>,

@@ -60,6 +60,7 @@ impl ArenaRing {
         let mut failure = NoMalloc::NoMainArena;
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
+                // The first reading may have met a list in motion.
                 refresh_libraries(memory);
             }
             let Some(bins) = find_bins(memory) else { continue };
@@ -79,6 +80,7 @@ impl ArenaRing {
     /// Number of fastbins between the arena's flags (16 bytes where there are fastbins) and `top`.
     pub(super) const fn fastbins(&self) -> u64 {
         let count = self.bins_at.saturating_sub(16 + 16) / 8;
+        // More than any version has: the distance is then something else.
         if count > 16 { 0 } else { count }
     }
 
@@ -102,6 +104,7 @@ fn library_data(memory: &dyn Memory) -> Vec<(u64, u64)> {
     let mut before: Option<&MemoryRegion> = None;
     for region in regions.iter().filter(|region| region.searched() && region.writable) {
         let follows = before.is_some_and(|before| before.end == region.start);
+        // The part of a library's data that starts as zero is a mapping of its own, behind the one with the name.
         let tail = region.path.is_empty() && follows && region.size() < LIBRARY_TAIL;
         if !region.anonymous() {
             before = Some(region);
@@ -140,6 +143,7 @@ fn find_bins(memory: &dyn Memory) -> Option<u64> {
         let mut cursor = PageCursor::new(memory);
         let mut address = start;
         while address < end && searched < SEARCHED {
+            // A closer look takes 2 KiB of reads, so only so many places get one.
             if examined < EXAMINED && is_empty_bin(&mut cursor, address) {
                 examined += 1;
                 if let Some(bins) = bins_around(memory, address) {
@@ -179,6 +183,7 @@ fn are_bins(memory: &dyn Memory, bins: u64) -> bool {
         };
         let (first, last) = (word_in(&words, at as usize), word_in(&words, at as usize + 8));
         let (Some(first), Some(last)) = (first, last) else { return false };
+        // An empty list points at itself, which needs no other read.
         if first == bin && last == bin {
             continue;
         }
@@ -206,6 +211,7 @@ fn follow(memory: &dyn Memory, main_bins: u64) -> Option<ArenaRing> {
     let mut offset = None;
     let mut arena = memory.word_at(main_bins, NEXT)?;
     while !(arena <= main_bins && main_bins - arena < ARENA_HEAD) {
+        // A ring that does not lead back to its start was in motion, or is none.
         if others.len() >= ARENAS || others.contains(&arena) {
             return None;
         }
@@ -218,6 +224,7 @@ fn follow(memory: &dyn Memory, main_bins: u64) -> Option<ArenaRing> {
         others.push(arena);
         arena = memory.word_at(arena.checked_add(bins_at)?, NEXT)?;
     }
+    // The ring leads back to the start of the main arena, which tells where its bins begin.
     let bins_at = main_bins - arena;
     if bins_at < 24 || offset.is_some_and(|offset| offset != bins_at) {
         return None;

@@ -82,6 +82,7 @@ pub(super) fn end_now(memory: &dyn Memory, span: &ChunkSpan) -> u64 {
         let spans = break_spans(memory);
         return spans.iter().find(|now| now.start == span.start).map_or(span.end, |now| now.end);
     }
+    // The second and third words of a heap are `prev` and its size.
     let size = memory.word_at(span.start, 16).filter(|size| *size <= ALIGNMENTS[2]);
     size.map_or(span.end, |size| span.start.saturating_add(size))
 }
@@ -110,6 +111,7 @@ pub(super) fn heap_spans(
     let mut seen = HashSet::new();
     let mut heap = align_down(top, alignment);
     while spans.len() < HEAPS && !taken.contains(&heap) && seen.insert(heap) {
+        // A heap that claims more than its alignment is no heap any more: its memory changed while it was read.
         let Some(size) = memory.word_at(heap, 16).filter(|size| *size <= alignment) else { break };
         let first = match heap == own {
             true => align_up(arena.saturating_add(ring.state_bytes()), 16),

@@ -46,6 +46,7 @@ impl ArenaTally {
                 self.by_power[chunk.size.ilog2() as usize].add(chunk.size, present);
             }
             ChunkState::Fast => self.census.fastbins.add(chunk.size, present),
+            // A chunk in the cache of a thread looks live too; `cached` takes it out again.
             _ => {
                 self.census.in_use.add(chunk.size, present);
                 self.pages.use_bytes(chunk.address, chunk.end());
@@ -115,6 +116,7 @@ impl ArenaTally {
 
     /// A chunk that was counted as in use lies in the cache of a thread.
     pub(super) fn cached(&mut self, address: u64, size: u64) {
+        // A chunk in both lists was read while the process ran, and it was counted already.
         if self.fast.contains(&address) || self.census.in_use.bytes < size {
             return;
         }
@@ -128,6 +130,7 @@ impl ArenaTally {
     pub(super) fn finish(mut self) -> ArenaCensus {
         let sums = [self.census.in_use, self.census.free, self.census.fastbins];
         let chunks = sums.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
+        // The sum of the parts, not what malloc says of itself, so that the parts always add up.
         let others = [
             self.census.thread_cached.bytes,
             self.census.top_bytes,

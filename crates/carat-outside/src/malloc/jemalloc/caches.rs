@@ -48,6 +48,7 @@ impl ThreadCaches {
     ) -> Self {
         let mut found = Self::default();
         for region in memory.regions() {
+            // Thread-local data lie in stacks that a library made, and of the first thread behind its program's data.
             if !region.searched()
                 || !region.writable
                 || !region.anonymous() && region.path != "[stack]"
@@ -60,6 +61,7 @@ impl ThreadCaches {
                 found.search(memory, family, (start, end), may_hold);
             }
         }
+        // In the order of addresses, as the extents are walked.
         found.regions.sort_unstable();
         found.regions.dedup();
         found
@@ -95,6 +97,7 @@ impl ThreadCaches {
 
     fn examine(&mut self, memory: &dyn Memory, family: Family, words: &[u64]) {
         let mut at = 0;
+        // Limited, because memory that the process chose could look like any number of caches.
         while at + BIN < words.len() && self.regions.len() < ALL_CACHED {
             let found = match family {
                 Family::Edata => stacks_of_5_3(&words[at..]),
@@ -155,6 +158,7 @@ fn stacks_of_5_3(words: &[u64]) -> Option<FoundCache> {
             break;
         }
         let start = head - free;
+        // The stacks of one cache follow each other without a gap; anything else is chance.
         if before.is_some_and(|end| end != start) {
             break;
         }
@@ -174,6 +178,7 @@ fn bin_of_5_2(words: &[u64], most: u64) -> Option<(u64, u64)> {
     let (low, count) = (words[0] as u32 as i32, (words[0] >> 32) as u32 as i32);
     let stack = words[2];
     let count = u64::try_from(count).ok().filter(|count| *count <= most)?;
+    // The low-water mark is -1 before the first use, and never above the count.
     let sound = low >= -1 && i64::from(low) <= count as i64 && is_stack(stack);
     sound.then_some((stack, count))
 }

@@ -73,7 +73,6 @@ pub struct JemallocCopy {
 pub struct PageAmount {
     /// Number of extents or blocks.
     pub stretches: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Those of the bytes that are in memory.
     pub present: u64,
@@ -129,7 +128,6 @@ pub struct SlabClass {
     pub size: u64,
     /// Number of slabs.
     pub slabs: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Those of the bytes that are in memory.
     pub present: u64,
@@ -155,6 +153,5 @@ pub struct LargeClass {
     pub size: u64,
     /// Number of regions, those in caches included.
     pub regions: u64,
-    /// Their bytes.
     pub bytes: u64,
 }

@@ -6,13 +6,11 @@ use crate::memory::{Memory, MemoryRegion, PAGE};
 
 /// The file with the first jemalloc: its first page, its data, its zeroed data with the root.
 pub const LIBRARY: u64 = 0x7f60_0000_0000;
-/// The root.
 pub const ROOT: u64 = LIBRARY + 2 * PAGE + 0x140;
 /// The block of its own memory: a leaf, then a node, records, decay times.
 pub const BLOCK: u64 = 0x7f70_0000_0000;
 /// Bytes of the block.
 pub const BLOCK_BYTES: u64 = 8 << 20;
-/// The leaf.
 pub const LEAF: u64 = BLOCK + PAGE;
 /// The first record.
 pub const RECORDS: u64 = BLOCK + (4 << 20);
@@ -42,7 +40,6 @@ const SMALL_BINS: u64 = 36;
 /// A process with jemalloc's malloc.
 #[derive(Debug, Clone)]
 pub struct FakeJemalloc {
-    /// Its memory.
     pub memory: FakeMemory,
     layout: TreeLayout,
     /// What is added to all addresses.

@@ -44,6 +44,7 @@ pub(super) struct TreeLayout {
 }
 
 const fn layout(family: Family, page_bits: u32, address_bits: u32) -> TreeLayout {
+    // With 48 bits class and slab fit into the word of the address (`RTREE_LEAF_COMPACT`, rtree.h).
     let is_compact = address_bits == 48;
     let levels = if is_compact { 2 } else { 3 };
     let level_bits = (address_bits - page_bits) / levels;
@@ -136,6 +137,7 @@ impl TreeLayout {
     pub(super) fn entry(&self, bytes: &[u8]) -> Option<LeafEntry> {
         let word = word_in(bytes, 0)?;
         let entry = if self.is_compact {
+            // Records are aligned, so that their address leaves low bits for other purposes.
             let (align, state) = match self.family {
                 Family::Edata => (127, Some(word >> 2 & 7)),
                 Family::Extents => (1, None),
@@ -166,6 +168,7 @@ impl TreeLayout {
     /// Reads the record of an extent, which may be anything.
     pub(super) fn extent(&self, memory: &dyn Memory, record: u64) -> Option<Extent> {
         let mut bytes = [0; RECORD];
+        // Records lie at a line of the cache, which is asked first because it needs no read.
         (record.is_multiple_of(64) && memory.read(record, &mut bytes)).then_some(())?;
         let bits = word_in(&bytes, 0)?;
         let (state, class, free) = match self.family {

@@ -53,6 +53,8 @@ impl<'a> JemallocTally<'a> {
         request: &MallocRequest<'a>,
     ) -> Self {
         let mut spans: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        // Retained extents are address space whose pages were returned; what is present of them all the same is added
+        // apart.
         for extent in extents.all.iter().filter(|extent| extent.state != Extent::RETAINED) {
             let span = (extent.first_page(&layout), extent.end(&layout));
             spans.entry(extent.arena).or_default().push(span);
@@ -96,6 +98,7 @@ impl<'a> JemallocTally<'a> {
         merge(&mut census.large, self.large.into_values());
         census.heap_page_bytes += self.heap_page_bytes;
         census.torn_slabs += self.extents.torn;
+        // The rest of the entries were handed out or flushed while the caches were read.
         census.stale_cached += self.caches.regions.len() as u64 - self.matched;
         let mut arenas = Vec::new();
         for mut arena in self.arenas.into_values() {
@@ -142,6 +145,7 @@ impl<'a> JemallocTally<'a> {
         let present = arena.pages.present(start, end);
         arena.census.heaps += 1;
         arena.census.idle.add(extent.size, present);
+        // Whole pages without a region: a purge returns all of them.
         arena.census.trimmable_free_bytes += present;
         match extent.state {
             Extent::MUZZY => arena.own.muzzy.add(extent.size, present),
@@ -179,11 +183,13 @@ impl<'a> JemallocTally<'a> {
         class.slabs += 1;
         class.bytes = class.bytes.saturating_add(extent.size);
         class.present = class.present.saturating_add(present);
+        // Where every page is present, no region has to be looked up page by page.
         let is_whole = present == extent.size;
         let mut free_from = None;
         for region in 0..regions {
             let address = start + region * size;
             if self.extents.is_free(number, region) {
+                // Free regions in a row are one chunk: a search finds as much, and the table stays small.
                 free_from.get_or_insert(address);
                 self.count(extent, (address, size), ChunkState::Free, is_whole);
                 continue;
@@ -235,6 +241,7 @@ impl<'a> JemallocTally<'a> {
         self.count(extent, (extent.address, size), state, false);
         if let Some(arena) = self.arenas.get_mut(&extent.arena) {
             let own = &mut arena.own.allocated_bytes;
+            // `count` added the bytes of the region, and jemalloc counts those of its class.
             *own = own.saturating_add(counted - size);
             let before = arena.pages.present(extent.first_page(&self.layout), extent.address);
             arena.census.header_bytes = arena.census.header_bytes.saturating_add(before);
@@ -245,6 +252,7 @@ impl<'a> JemallocTally<'a> {
     /// What a region is that its slab has in use.
     fn state_of(&mut self, address: u64, size: u64, class: u64) -> ChunkState {
         let cached = &self.caches.regions;
+        // Regions and entries come in the order of addresses, so the place only moves forwards.
         while cached.get(self.next_cached).is_some_and(|entry| entry.0 < address) {
             self.next_cached += 1;
         }
@@ -296,6 +304,7 @@ impl<'a> JemallocTally<'a> {
                 arena.census.header_bytes = arena.census.header_bytes.saturating_add(present);
             }
             _ => {
+                // Pages of Ruby's heap are regions of malloc, too, and their slots are counted elsewhere.
                 if size >= SMALLEST_HEAP_PAGE && (self.is_heap_page)(address) {
                     self.heap_page_bytes += present;
                 }

@@ -50,6 +50,7 @@ impl Votes {
 
 /// The roots that the votes elect, at most one in each file, and the best vote that was not enough.
 pub(super) fn find_roots(memory: &dyn Memory) -> (Vec<Root>, (u64, u64)) {
+    // A root lies in data that starts as zero, so only files with enough of it can have one.
     let least = LAYOUTS.iter().map(TreeLayout::node_bytes).min().unwrap_or(0);
     let mut best = (0, 0);
     let mut roots = Vec::new();
@@ -83,6 +84,7 @@ impl RootSearch<'_> {
                     continue;
                 }
                 candidates += 1;
+                // Data full of addresses is no jemalloc's, and every candidate costs reads.
                 if candidates > CANDIDATES {
                     return None;
                 }
@@ -103,12 +105,14 @@ impl RootSearch<'_> {
     /// The root whose entry at `place` leads to `child`.
     fn root_of(&self, place: u64, child: u64, best: &mut (u64, u64)) -> Option<Root> {
         let votes = self.child_votes(child, None, FIRST);
+        // Kept also if it is not enough, so that the reason can say how near it came.
         if votes.yes > best.0 {
             *best = (votes.yes, votes.no);
         }
         let prefix = votes.prefix.filter(|prefix| *prefix < self.layout.entries());
         let address = place.checked_sub(prefix.filter(|_| votes.accept(LEAST))? * 8)?;
         let end = address.checked_add(self.layout.node_bytes())?;
+        // A root that would reach beyond the file's data is none.
         if address < self.window.start || end > self.window.end {
             return None;
         }
@@ -151,6 +155,7 @@ impl RootSearch<'_> {
             return Votes { no: HOPELESS, ..sum };
         }
         for (number, leaf) in leaves.into_iter().take(NODES) {
+            // Without an expected place: that all leaves find their own is the proof.
             let votes = self.leaf_votes(leaf, None, FIRST);
             let Some(prefix) = votes.prefix else {
                 sum.no += votes.no;
@@ -185,6 +190,7 @@ impl RootSearch<'_> {
                 ((from - leaf) / entry_bytes..).zip(part.chunks_exact(entry_bytes as usize))
             {
                 self.vote(number, entry, &mut votes);
+                // Enough for an answer; a leaf has up to 262,144 entries.
                 if votes.yes + votes.no >= most || (votes.yes == 0 && votes.no >= HOPELESS) {
                     return votes;
                 }
@@ -196,6 +202,7 @@ impl RootSearch<'_> {
     /// The vote of one entry of a leaf, if it is not empty.
     fn vote(&self, number: u64, bytes: &[u8], votes: &mut Votes) {
         let Some(entry) = self.layout.entry(bytes) else { return };
+        // Before the record is read: a word that is no address would cost a read of a page.
         let is_place = is_own_place(self.memory, entry.record, 128);
         let extent = is_place.then(|| self.layout.extent(self.memory, entry.record)).flatten();
         let agreed = extent.and_then(|extent| {

@@ -68,6 +68,7 @@ impl Extents {
     pub(super) fn is_free(&self, extent: usize, region: u64) -> bool {
         let start = self.places.get(extent).map_or(usize::MAX, |place| *place as usize);
         let word = self.bitmaps.get(start.saturating_add((region / 64) as usize));
+        // Without a bitmap a region counts as free: what is not known to be in use must not be told as in use.
         word.is_none_or(|word| word >> (region % 64) & 1 == 1)
     }
 
@@ -112,11 +113,13 @@ impl Walk<'_> {
         for page in pages {
             let mut read = self.page(memory, (page, leaf), prefix);
             for _ in 1..READINGS {
+                // A page whose entries all agree was read at one moment.
                 if read.wrong.is_empty() {
                     break;
                 }
                 self.extents.again += 1;
                 memory.refresh(page, page + PAGE);
+                // Limited, because data that is no leaf any more contradicts everything.
                 for record in read.wrong.iter().take(REFRESHED) {
                     memory.refresh(*record, record.saturating_add(1));
                 }
@@ -179,6 +182,7 @@ impl Walk<'_> {
         }
         self.end = extent.end(self.layout());
         self.extents.own.insert(extent.record / BLOCK);
+        // Counted only to refuse them: the huge-page allocator keeps its free pages elsewhere.
         self.extents.huge += u64::from(extent.is_huge && extent.state == Extent::ACTIVE);
         if extent.state != Extent::ACTIVE || !extent.is_slab {
             return self.extents.push(extent, &[]);
@@ -210,9 +214,11 @@ impl Walk<'_> {
             let regions = extent.regions(self.layout())?;
             let bitmap = read_bitmap(memory, extent.record, regions)?;
             let free: u64 = bitmap.iter().map(|word| u64::from(word.count_ones())).sum();
+            // The record counts the free regions, too: if both agree, the bitmap was read whole.
             if free == extent.free {
                 return Some((extent, bitmap));
             }
+            // The last reading is better than none: a few regions of one slab may be in the wrong state.
             found = Some((extent, bitmap));
         }
         self.extents.torn += 1;

@@ -233,6 +233,7 @@ impl<'a, 'n> ObjectLines<'a, 'n> {
                 return None;
             }
             let start = words.memory.word(at).filter(|start| words.is_static(*start))?;
+            // Shorter each time, because behind the name there may be a page that is not present.
             let bytes = (1..=TYPE_NAME)
                 .rev()
                 .step_by(7)

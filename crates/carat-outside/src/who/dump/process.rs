@@ -59,6 +59,7 @@ pub fn dump_heap(
 ) -> Result<DumpSums, DumpError> {
     let (mut live, anchors) = open(process, options)?;
     let room = |need| options.memory.ask(need).map_err(DumpError::Unknown);
+    // Asked for step by step: the sizes of the later tables are only known from the copy.
     room(CopiedMemory::need(process, &live))?;
     let started = std::time::Instant::now();
     let mut copy = CopiedMemory::of(&mut live);
@@ -82,6 +83,7 @@ pub fn dump_heap(
     };
     let written = write_heap(&copy, &sources, strings, out);
     let mut sums = written.map_err(unknown)??;
+    // After the last line: what could not be read would be missing without a sign.
     unless_ended(&live, &anchors)?;
     sums.read_seconds = read_seconds;
     Ok(sums)
@@ -147,6 +149,7 @@ impl ChunkOwners {
         let first = nodes.graph.first_chunk();
         let mut of = vec![NOBODY; (nodes.graph.first_root() - first) as usize];
         let roots = nodes.graph.first_root()..nodes.graph.nodes();
+        // Roots too: a chunk that a library keeps belongs to no object alone.
         for node in (0..nodes.graph.slots()).chain(roots) {
             edges.follow(node);
             let owner = if nodes.is_slot(node) { node } else { SEVERAL };

@@ -117,6 +117,7 @@ impl DumpGraph {
                 }
             }
             Some(_) => {}
+            // A dump that was cut, or written while objects were made, refers to objects that it does not have.
             None => self.unknown += 1,
         }
     }
@@ -125,6 +126,7 @@ impl DumpGraph {
         if let Some(known) = self.label_numbers.get(&name) {
             return *known;
         }
+        // Otherwise a dump with a name of its own for every reference would fill our memory.
         if self.label_names.len() >= NAMES {
             return 0;
         }
@@ -136,6 +138,7 @@ impl DumpGraph {
 
     /// Finds what the roots lead to, after the last line.
     pub(super) fn finish(&mut self) {
+        // A list of what waits instead of recursion, which a long chain of objects would overflow.
         let mut waiting: Vec<u32> = self.roots().collect();
         while let Some(node) = waiting.pop() {
             let start = self.starts[node as usize] as usize;
@@ -200,6 +203,7 @@ impl DumpGraph {
         let (start, length) = self.list(from);
         let kind = self.objects.list.get(from as usize).map(|object| SlotType(object.kind));
         let is_class = matches!(kind, Some(SlotType::CLASS | SlotType::MODULE));
+        // In a long list the search would take longer than a name is worth.
         if length > if is_class { OF_CLASS } else { OF_OTHERS } {
             return None;
         }
@@ -235,6 +239,7 @@ impl DumpNames {
                 0 => internal_name(objects, object),
                 class => class_name(objects, class),
             };
+            // Classes with equal names count as one, as in a running process.
             let next = ClassId(numbers.len() as u32);
             let id = *numbers.entry(name.clone()).or_insert(next);
             if id == next {
@@ -279,6 +284,7 @@ fn internal_name(objects: &DumpObjects, object: &DumpObject) -> String {
 fn class_name(objects: &DumpObjects, class: u64) -> String {
     let mut at = class;
     let mut anonymous = false;
+    // A file can say anything, also that a class is its own superclass.
     for _ in 0..CHAIN {
         let Some(found) = objects.classes.get(&at) else { break };
         match &found.name {
@@ -330,6 +336,7 @@ impl NodeKinds for DumpSubject<'_> {
     }
 
     fn root_cost(&self, root: u32) -> u32 {
+        // The cheaper, the more a root says: an old word on a stack must not win over a named variable.
         let number = root.saturating_sub(self.graph.roots().start) as usize;
         match self.graph.roots.get(number).map(String::as_str) {
             Some("machine_context") => 30,

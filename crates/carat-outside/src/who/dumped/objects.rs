@@ -111,6 +111,7 @@ impl DumpObjects {
         let CodePlace { label, path, line } = place;
         let place = CodePlace { label: printable(label), path: printable(path), line: *line };
         let next = self.codes.len() as u32;
+        // Blocks of one line are many, and their place is kept once.
         let number = *self.code_numbers.entry(place.clone()).or_insert(next);
         if number == next {
             self.codes.push(place);
@@ -137,6 +138,7 @@ impl DumpObjects {
 
     /// Sorts the objects, after the last one.
     pub(super) fn finish(&mut self) {
+        // Stable, so that of two with one address the first in the file counts.
         self.list.sort_by_key(|object| object.address);
         let before = self.list.len();
         self.list.dedup_by_key(|object| object.address);
@@ -161,6 +163,7 @@ impl DumpObjects {
 
     /// The number of the object at an address.
     pub(super) fn number(&self, address: u64) -> Option<u32> {
+        // In two steps: the index fits into a cache of the processor, the list does not.
         let part = self.index.partition_point(|first| *first <= address).checked_sub(1)?;
         let first = part * PART;
         let part = self.list.get(first..)?;

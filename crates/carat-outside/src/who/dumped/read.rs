@@ -84,6 +84,7 @@ pub fn read_dump(
         let need = MemoryNeed { process: 0, part: NeedPart::Dump, bytes };
         room.ask(need).map_err(DumpFileError::NoRoom)
     };
+    // A guess from the size of the file, so that a dump for which there is no room is refused before it is read.
     let expected = text_bytes.unwrap_or(0) / BYTES_PER_OBJECT;
     ask(expected, expected * 2, false)?;
     let mut objects = DumpObjects::default();
@@ -100,6 +101,7 @@ pub fn read_dump(
         } else if !objects.add(&mut parsed) && parsed.kind.as_deref() != Some("SHAPE") {
             bad_lines += 1;
         }
+        // Asked again each time that twice as much is needed, because the guess can be far off.
         if objects.list.len() as u64 > allowed {
             allowed *= 2;
             ask(allowed, objects.references * 2, objects.has_names)?;
@@ -110,9 +112,11 @@ pub fn read_dump(
         return Err(DumpFileError::NoObject);
     }
     ask(objects.list.len() as u64, objects.references, objects.has_names)?;
+    // The first reading gives every object its number, which the references of the second are written as.
     objects.finish();
     let again = objects.again;
     let mut graph = DumpGraph::new(objects, roots).ok_or(DumpFileError::TooMany)?;
+    // A second reading takes time; keeping the text of all references in between would take more memory than there is.
     each_line(
         open,
         &mut |line| match DumpLine::parse(line).is_none_or(|parsed| graph.add(parsed)) {
@@ -143,6 +147,7 @@ fn each_line(
     open: &DumpOpener<'_>,
     each: &mut dyn FnMut(&[u8]) -> Result<(), DumpFileError>,
 ) -> Result<bool, DumpFileError> {
+    // From the start each time: a compressed file cannot be wound back.
     let mut file = open()?;
     let mut line = Vec::new();
     let mut number = 0;
@@ -205,6 +210,7 @@ impl HeapDump {
                 "the last line is not complete: the dump was cut, and objects are missing".into(),
             );
         }
+        // The line that was cut is told already.
         let bad = self.bad_lines.saturating_sub(u64::from(self.is_cut));
         if bad > 0 {
             reasons.push(format!("lines that are not those of an object or a root: {bad}"));
@@ -251,6 +257,7 @@ impl HeapDump {
             ..WhoCensus::default()
         };
         let draft = draft_of(&subject, self.graph.object_class(), request, census)?;
+        // A file does not change, so everything still holds.
         Ok(draft.confirmed(&mut |_| true))
     }
 
