@@ -160,7 +160,9 @@ fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
         open: &|_| None,
     };
     for classes in [Vec::new(), vec!["Post".to_owned()]] {
-        let Ok(who) = find_who(memory, &sources, &WhoRequest { classes, holders: true, kept: true }) else {
+        let Ok(who) =
+            find_who(memory, &sources, &WhoRequest { classes, holders: true, kept: true })
+        else {
             continue;
         };
         let bytes = reading.chunks.iter().map(|chunk| chunk.size).sum::<u64>() + (16 << 20);

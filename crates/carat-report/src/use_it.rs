@@ -102,7 +102,8 @@ fn command(plan: &toml::Table) -> String {
         // Ports and folders of a trial are no part of a real command: `-p {port}`, `--bind=tcp://127.0.0.1:{port}`.
         if !word.contains('{') {
             kept.push(word.to_owned());
-        } else if !word.starts_with('-') && kept.pop().is_none_or(|option| !option.starts_with('-')) {
+        } else if !word.starts_with('-') && kept.pop().is_none_or(|option| !option.starts_with('-'))
+        {
             return UNKNOWN.to_owned();
         }
     }

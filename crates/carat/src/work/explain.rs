@@ -92,8 +92,10 @@ fn read(request: &ExplainRequest) -> anyhow::Result<Explained> {
         Ok(pid) => {
             let root = ProcRoot::default();
             be_killed_first(&root);
-            let kept =
-                request.json || before.is_some() || request.page.is_some() || request.profile.is_some();
+            let kept = request.json
+                || before.is_some()
+                || request.page.is_some()
+                || request.profile.is_some();
             process_ledger(&root, pid, request.alone, &to_read(look, kept))?
         }
         Err(_) if look.asks_a_process() => {
@@ -119,10 +121,11 @@ fn to_read(look: &AskedLook, kept: bool) -> OutsideRequest {
         class: look.class.clone(),
         owners: look.owners,
         reach: look.reach,
-        who: look
-            .who
-            .clone()
-            .map(|class| WhoRequest { classes: class.into_iter().collect(), kept, ..WhoRequest::default() }),
+        who: look.who.clone().map(|class| WhoRequest {
+            classes: class.into_iter().collect(),
+            kept,
+            ..WhoRequest::default()
+        }),
         max_pause: look.max_pause,
         longest: look.max_time,
         memory: memory_gate(&ProcRoot::default(), output::print_message),

@@ -134,7 +134,11 @@ fn who(
     class: Option<&str>,
     kept: bool,
 ) -> anyhow::Result<(WhoCensus, OutsideReading)> {
-    let request = WhoRequest { classes: class.map(str::to_owned).into_iter().collect(), kept, ..WhoRequest::default() };
+    let request = WhoRequest {
+        classes: class.map(str::to_owned).into_iter().collect(),
+        kept,
+        ..WhoRequest::default()
+    };
     let census = Census { who: Some(dump.who(&request)?), ..Census::default() };
     let reading = OutsideReading { processes: vec![census], ..OutsideReading::default() };
     let reading = redact_outside(&reading, Audience::Own);

@@ -53,7 +53,8 @@ pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<(
     let (file, finish): (Box<dyn Write>, _) = if request.file == Path::new("-") {
         (Box::new(io::stdout()), None)
     } else {
-        let file = WholeFile::create(request.file).with_context(cannot_write)?;
+        let file =
+            WholeFile::create(request.file).with_context(|| format!("cannot write {shown}"))?;
         (Box::new(file.writer().with_context(cannot_write)?), Some(file))
     };
     let mut out = DumpWriter::new(file, request.file).with_context(cannot_write)?;
@@ -61,13 +62,7 @@ pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<(
         let (objects, bytes) = write_profile(request, options, &mut out)?;
         out.finish().with_context(cannot_write)?;
         finish.map_or(Ok(()), WholeFile::finish).with_context(cannot_write)?;
-        output::print_message(&format!(
-            "wrote {bytes} in {} {} by what keeps them to {shown}; process {} was not stopped\n\
-             next: go tool pprof -http=: {shown}",
-            grouped(objects),
-            counted(&objects, "object"),
-            request.process
-        ));
+        say_profile(request, objects, bytes);
         return Ok(());
     }
     let sums = match dump_heap(request.process, &options, request.strings, &mut out) {
@@ -115,6 +110,17 @@ fn write_profile(
     let name = format!("process {}", request.process);
     out.write_all(&pprof(&[(name, kept)], at))?;
     Ok((kept.all.objects, Bytes(kept.all.bytes)))
+}
+
+fn say_profile(request: &HeapDumpRequest<'_>, objects: u64, bytes: Bytes) {
+    let shown = request.file.display();
+    output::print_message(&format!(
+        "wrote {bytes} in {} {} by what keeps them to {shown}; process {} was not stopped\n\
+         next: go tool pprof -http=: {shown}",
+        grouped(objects),
+        counted(&objects, "object"),
+        request.process
+    ));
 }
 
 /// Says what was written, and what was not.
