@@ -19,7 +19,8 @@ pub fn curves(question: &Question, trials: &[Trial]) -> Vec<Curve> {
     if clients.len() < 2 {
         return Vec::new();
     }
-    let design = CurveDesign::new(question.alpha, clients.len(), question.max_blocks);
+    let design =
+        CurveDesign::in_rounds(question.alpha, clients.len(), question.max_blocks, question.round);
     let mut curves = Vec::new();
     for variant in question.compared() {
         for (each, mean) in metric::over_steps() {

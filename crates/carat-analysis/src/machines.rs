@@ -30,14 +30,20 @@ pub fn machine_comparisons(question: &Question, trials: &[Trial]) -> Vec<Machine
     if by_type.is_empty() || by_type.len() < 2 && by_host.len() < LEAST_MACHINES {
         return Vec::new();
     }
-    question
-        .with_baseline()
-        .map(|compared| MachineComparison {
+    let all = Blocks::new(trials);
+    let comparisons = question.with_baseline().map(|compared| {
+        let whole = all.pairs(compared, &question.primary);
+        // One scale for all: a typical value of each machine's own would make their differences incomparable.
+        let pairs = |trials: &Vec<Trial>| {
+            Blocks::new(trials).pairs(compared, &question.primary).on_scale_of(&whole)
+        };
+        MachineComparison {
             machines: by_host.len() as u32,
-            general: general(question, compared, &by_host),
-            ..compare_types(question, compared, &by_type)
-        })
-        .collect()
+            general: general(by_host.values().map(pairs).collect()),
+            ..compare_types(question, compared, by_type.iter().map(|(name, of)| (*name, pairs(of))))
+        }
+    });
+    comparisons.collect()
 }
 
 /// Scored trials by the value of a fact, without their samples, which play no part here and can be large.
@@ -52,22 +58,21 @@ fn trials_by<'a>(fact: &str, trials: &'a [Trial]) -> BTreeMap<&'a str, Vec<Trial
     found
 }
 
-fn compare_types(
+fn compare_types<'a>(
     question: &Question,
     compared: VariantComparison<'_>,
-    by_type: &BTreeMap<&str, Vec<Trial>>,
+    by_type: impl ExactSizeIterator<Item = (&'a str, Pairs)>,
 ) -> MachineComparison {
     // Intervals of all types hold together (Bonferroni).
     let alpha = INTERVALS / by_type.len() as f64;
     let (mut groups, mut types) = (Vec::new(), Vec::new());
-    for (name, trials) in by_type {
-        let pairs = Blocks::new(trials).pairs(compared, &question.primary);
+    for (name, pairs) in by_type {
         let known = pairs.known();
         let blocks = known.len() as u32;
         // Blocks fixed in advance: these intervals describe, and nothing stops by them.
         let look = Sequence::at(&[blocks], alpha).look_at(blocks);
         let estimate = look.and_then(|look| estimate(&pairs, look));
-        types.push(MachineTypeEstimate { machine_type: (*name).to_owned(), blocks, estimate });
+        types.push(MachineTypeEstimate { machine_type: name.to_owned(), blocks, estimate });
         groups.push(known);
     }
     // A type with one or two blocks would make any difference look like chance.
@@ -85,16 +90,9 @@ fn compare_types(
 }
 
 /// The difference on machines in general; `None` with few machines, or where some of them have no block that counts.
-fn general(
-    question: &Question,
-    compared: VariantComparison<'_>,
-    by_host: &BTreeMap<&str, Vec<Trial>>,
-) -> Option<Estimate> {
-    let of_hosts = by_host.values();
-    let all: Vec<Pairs> =
-        of_hosts.map(|trials| Blocks::new(trials).pairs(compared, &question.primary)).collect();
+fn general(by_host: Vec<Pairs>) -> Option<Estimate> {
     let confidence = 1.0 - INTERVALS;
-    let means = all.iter().map(|pairs| Some((mean(&pairs.known())?, mean(&pairs.plain())?)));
+    let means = by_host.iter().map(|pairs| Some((mean(&pairs.known())?, mean(&pairs.plain())?)));
     let means: Option<Vec<(f64, f64)>> = means.collect();
     let (shares, amounts): (Vec<f64>, Vec<f64>) =
         // One machine without a block leaves the sample incomplete, so no general claim.
@@ -102,7 +100,8 @@ fn general(
     // Machines are the replicates here, one mean each, so the interval is Student's.
     let (share, (low, high)) = interval(&shares, confidence)?;
     let (difference, difference_interval) = interval(&amounts, confidence)?;
-    let scale = all.first()?;
+    // That of all; see above.
+    let scale = by_host.first()?;
     Some(Estimate {
         ratio: scale.as_ratio(share),
         ratio_interval: (scale.as_ratio(low), scale.as_ratio(high)),
@@ -151,6 +150,24 @@ mod tests {
             assert!((estimate.ratio - effect).abs() < 0.005, "{estimate:?}");
             assert!(estimate.confidence >= 0.975 - 1e-9, "{estimate:?}");
         }
+    }
+
+    #[test]
+    fn differences_of_machines_are_compared_on_one_scale() {
+        let (system, mut trials) = ("memory.system.final", Vec::new());
+        for block in 1..=16 {
+            let at = block as usize % 2;
+            // A metric that can be zero: the same difference of 1 MB, of other typical values.
+            let baseline = [100e6, 1e6][at] + f64::from(block * 7 % 5);
+            for (variant, value) in [("default", baseline), ("other", baseline - 1e6)] {
+                let mut trial = trial(block, variant, &[(system, value)]);
+                trial.machine.insert(MACHINE_TYPE.into(), ["c6i", "m7g"][at].into());
+                trials.push(trial);
+            }
+        }
+        let question = Question::new(&["default", "other"], system);
+        let found = machine_comparisons(&question, &trials).remove(0);
+        assert!(!found.differs, "{found:?}");
     }
 
     #[test]

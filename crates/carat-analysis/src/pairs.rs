@@ -114,6 +114,11 @@ impl Pairs {
         Self { values, scale, better: metric.map_or(Better::Lower, |metric| metric.better) }
     }
 
+    /// The same pairs on the scale of others, so that the differences of both can be compared.
+    pub fn on_scale_of(self, others: &Self) -> Self {
+        Self { scale: others.scale, ..self }
+    }
+
     /// Differences on the scale of comparison by block; `None` where the block does not count.
     pub fn differences(&self) -> Vec<Option<f64>> {
         self.values.iter().map(|pair| pair.map(|pair| self.scale.difference(pair))).collect()

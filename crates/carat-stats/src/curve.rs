@@ -23,9 +23,12 @@ pub struct CurveDesign {
 
 impl CurveDesign {
     /// The design for a two-sided error `alpha` of each part, `steps` steps and at most `budget`
-    /// blocks.
-    pub fn new(alpha: f64, steps: usize, budget: u32) -> Self {
-        Self { whole: Design::new(alpha, 1, budget), single: Design::new(alpha, steps, budget) }
+    /// blocks, with looks after multiples of `round` blocks.
+    pub fn in_rounds(alpha: f64, steps: usize, budget: u32, round: u32) -> Self {
+        Self {
+            whole: Design::in_rounds(alpha, 1, budget, round),
+            single: Design::in_rounds(alpha, steps, budget, round),
+        }
     }
 
     /// Judges `blocks`, each with the difference (of logarithms) at every step; `margin` as in
@@ -92,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_curve_without_effect_is_rarely_claimed_anywhere_and_an_effect_is_found() {
-        let design = CurveDesign::new(0.05, 10, 20);
+        let design = CurveDesign::in_rounds(0.05, 10, 20, 1);
         let mut rng = SeededRng::new(41);
         let (mut at_a_step, mut whole, mut late, mut early) = (0, 0, 0, 0);
         let none = (-1e-9, 1e-9);
@@ -111,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_block_that_lacks_a_step_does_not_count() {
-        let design = CurveDesign::new(0.05, 2, 10);
+        let design = CurveDesign::in_rounds(0.05, 2, 10, 1);
         let mut blocks = vec![Some(vec![0.1, 0.2]); 9];
         blocks.push(Some(vec![0.1]));
         let before = design.judge(&blocks[..9], (-0.01, 0.01));
