@@ -96,6 +96,9 @@ fn cut_variants(results: &mut Results) {
     results.controls.retain(|compared| {
         kept.contains(&compared.control) && kept.contains(&compared.conclusion.variant)
     });
+    results.curves.retain(|curve| kept.contains(&curve.variant));
+    results.growth.retain(|growth| kept.contains(&growth.variant));
+    results.machines.retain(|compared| kept.contains(&compared.variant));
     results.moments.retain(|compared| kept.contains(&compared.variant));
     results.least.retain(|distance| kept.contains(&distance.variant));
     results.classes.retain(|compared| kept.contains(&compared.variant));

@@ -57,7 +57,15 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
         (Some(owners), _) => {
             // Classes have boxes of their own, with their malloc inside.
             let others = owners.holders.iter().filter(|holder| !of_a_class(holder, classes));
-            boxes.extend(others.take(SHOWN).map(holder_box));
+            let mut others: Vec<TreemapBox> = others.map(holder_box).collect();
+            let rest = others.split_off(SHOWN.min(others.len()));
+            boxes.append(&mut others);
+            // As for classes: without them the areas would add up to less than all memory.
+            if !rest.is_empty() {
+                let label = format!("{} more holders", rest.len());
+                let size = rest.iter().map(|holder| holder.size).sum();
+                boxes.push(TreemapBox { label, detail: String::new(), class: 1, size });
+            }
             boxes.push(TreemapBox {
                 label: "held by nobody".into(),
                 detail: format!(", {}", grouped_count(owners.nobody.chunks, "chunk")),
