@@ -95,8 +95,9 @@ pub fn results_of(store: &Store) -> Result<Results, StoreError> {
     let mut results = store.results()?;
     if let Some(fleet) = &results.info.fleet {
         let mut settled: SettledBlocks = BTreeMap::new();
-        // An attempt that gave a block up has no trial; its block has other attempts' trials, or none.
-        for attempt in store.attempts()? {
+        // An attempt that gave a block up has no trial; its block has other attempts' trials, or none. One that is not complete
+        // decides nothing (`MergedParts::counted`): the block can still get a result.
+        for attempt in store.attempts()?.iter().filter(|attempt| attempt.is_void()) {
             settled.entry(attempt.block).or_default();
         }
         for trial in std::mem::take(&mut results.trials) {
