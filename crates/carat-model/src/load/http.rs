@@ -461,7 +461,11 @@ impl RouteOptions {
     }
 
     fn under(&self, load: &HttpRoute) -> HttpRoute {
-        let headers = load.headers.iter().cloned().chain(sorted_headers(&self.headers));
+        // A route's own header replaces the load's: names have no case (RFC 9110, 5.1).
+        let is_replaced =
+            |name: &str| self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let of_load = load.headers.iter().filter(|(name, _)| !is_replaced(name)).cloned();
+        let headers = of_load.chain(sorted_headers(&self.headers));
         HttpRoute {
             method: self.method.clone().unwrap_or_else(|| load.method.clone()),
             path: self.path.clone(),

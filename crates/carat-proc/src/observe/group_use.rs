@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 /// The parts of the kernel's own memory before Linux 5.18 summed them up (`kernel` of memory.stat, cgroup-v2.rst).
-const KERNEL_PARTS: [&[u8]; 5] = [b"kernel_stack", b"pagetables", b"percpu", b"sock", b"slab"];
+const KERNEL_PARTS: [&[u8]; 4] = [b"kernel_stack", b"pagetables", b"percpu", b"slab"];
 
 /// The group of a process of which the tree has these processes; `None` where its group cannot be seen.
 pub fn group_use(root: &ProcRoot, pid: u32, tree: &HashSet<u32>) -> Option<GroupUse> {
@@ -32,6 +32,7 @@ pub fn group_use(root: &ProcRoot, pid: u32, tree: &HashSet<u32>) -> Option<Group
 fn version_2(folder: &Path, stat: &[u8]) -> GroupUse {
     let current = amount(folder, "memory.current");
     let inactive_files = field(stat, b"inactive_file");
+    let sockets = field(stat, b"sock").unwrap_or_default();
     let parts: Option<Bytes> = KERNEL_PARTS.iter().map(|name| field(stat, name)).sum();
     let events = fs::read(folder.join("memory.events")).ok();
     GroupUse {
@@ -43,7 +44,8 @@ fn version_2(folder: &Path, stat: &[u8]) -> GroupUse {
         files: field(stat, b"file"),
         inactive_files,
         in_memory_files: field(stat, b"shmem"),
-        kernel: field(stat, b"kernel").or(parts),
+        // Buffers of sockets are the kernel's too, and in neither of the two (cgroup-v2.rst).
+        kernel: field(stat, b"kernel").or(parts).map(|kernel| kernel + sockets),
         swap: amount(folder, "memory.swap.current"),
         oom_kills: events.and_then(|events| field(&events, b"oom_kill")).map(|kills| kills.0),
         ..GroupUse::default()
@@ -79,6 +81,17 @@ mod tests {
     use tempfile::TempDir;
 
     const MOUNT_TWO: &str = "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    #[test]
+    fn buffers_of_sockets_are_the_kernels_whether_it_sums_its_parts_up_or_not() {
+        for stat in
+            ["kernel 40\nsock 2\n", "kernel_stack 10\npagetables 10\npercpu 10\nsock 2\nslab 10\n"]
+        {
+            let group = version_2(Path::new("/nowhere"), stat.as_bytes());
+            assert_eq!(group.kernel, Some(Bytes(42)), "{stat}");
+        }
+        assert_eq!(version_2(Path::new("/nowhere"), b"sock 2\n").kernel, None);
+    }
+
     const STAT_TWO: &str = "anon 300\nfile 500\nkernel 40\ninactive_file 200\nshmem 134\n";
 
     fn write(folder: &TempDir, files: &[(&str, &str)]) {

@@ -79,7 +79,22 @@ const RAILS: [(&str, &str); 7] = [
     ("test", "rails test"),
 ];
 /// Options of Ruby whose value is the next word.
-const WITH_VALUE: [&str; 5] = ["-r", "-I", "-C", "-E", "-X"];
+const WITH_VALUE: [&str; 14] = [
+    "-r",
+    "-I",
+    "-C",
+    "-E",
+    "-X",
+    "--enable",
+    "--disable",
+    "--encoding",
+    "--external-encoding",
+    "--internal-encoding",
+    "--dump",
+    "--backtrace-limit",
+    "--crash-report",
+    "--parser",
+];
 
 /// The words of `/proc/PID/cmdline`. A title that took its place has blanks instead of nulls.
 pub fn words_of(cmdline: &[u8]) -> Vec<String> {
@@ -255,6 +270,8 @@ mod tests {
             ("ruby\0/usr/bin/bundle\0exec\0jekyll\0serve\0", "jekyll", ""),
             ("irb\0", "irb", ""),
             ("ruby\0-e\0sleep\0", "ruby -e", ""),
+            ("ruby\0--disable\0gems\0/usr/bin/puma\0", "puma", ""),
+            ("ruby\0--disable=gems\0-W0\0/usr/bin/puma\0", "puma", ""),
             ("ruby\0-I\0lib\0work/job.rb\0--token=x\0", "ruby", "job.rb"),
             ("ruby\0", "ruby", ""),
         ] {

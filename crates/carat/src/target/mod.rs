@@ -33,6 +33,7 @@ pub use inject::{InjectError, Injection};
 pub(crate) use inject::{InjectRequest, inject, make_comparable, set_tree};
 pub use library::{Libraries, LibraryError};
 pub(crate) use log::{LogSearch, log_tail};
+pub(crate) use port::DistinctPorts;
 pub use port::free_port;
 pub(crate) use program::{ProgramSearch, search_path, search_path_with};
 pub(crate) use readiness::{check_ready, local};

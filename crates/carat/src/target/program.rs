@@ -3,6 +3,7 @@
 use carat_settings::Settings;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The folders that are searched if `PATH` is not set.
@@ -45,19 +46,22 @@ impl ProgramSearch<'_> {
 
     /// The file that the kernel would execute, as seen from outside the server's root.
     pub(crate) fn find(&self, program: &str) -> Option<PathBuf> {
+        let is_path = program.contains('/');
         let candidates: Vec<PathBuf> = if program.starts_with('/') {
             vec![self.below_root(Path::new(program))]
-        } else if program.contains('/') {
+        } else if is_path {
             vec![self.dir.join(program)]
         } else {
             std::env::split_paths(self.path)
-                .map(|folder| self.below_root(&folder).join(program))
+                .map(|folder| self.below(&folder).join(program))
                 .collect()
         };
-        // The target of a link may be relative to another root, so links are not followed.
-        candidates
-            .into_iter()
-            .find(|path| path.symlink_metadata().is_ok_and(|found| !found.is_dir()))
+        // The target of a link may be relative to another root, so links are not followed. What has no right to be executed
+        // is passed over, as by execvp(3); a link has all rights.
+        candidates.into_iter().find(|path| {
+            path.symlink_metadata()
+                .is_ok_and(|found| !found.is_dir() && (is_path || found.mode() & 0o111 != 0))
+        })
     }
 
     /// The program that the kernel starts for a file: its `#!` interpreter, or the file itself.
@@ -90,6 +94,11 @@ impl ProgramSearch<'_> {
         path
     }
 
+    /// A folder of PATH: an empty or relative one begins at the working directory (execvp(3), POSIX 8.3).
+    fn below(&self, folder: &Path) -> PathBuf {
+        if folder.is_absolute() { self.below_root(folder) } else { self.dir.join(folder) }
+    }
+
     fn below_root(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -99,7 +108,12 @@ impl ProgramSearch<'_> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn program(path: &Path, text: &str) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 
     #[test]
     fn without_path_programs_are_looked_up_in_the_default_folders() {
@@ -112,8 +126,25 @@ mod tests {
         for folder in ["sbin", "usr/bin", "usr/local/bin"] {
             let folder = root.path().join(folder);
             fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("ruby"), "").unwrap();
+            program(&folder.join("ruby"), "");
             assert_eq!(search.find("ruby"), Some(folder.join("ruby")));
+        }
+    }
+
+    #[test]
+    fn folders_are_searched_as_by_execvp() {
+        let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for folder in [root.path().join("bin"), dir.path().join("own")] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(root.path().join("bin/ruby"), "no right to be executed").unwrap();
+        program(&dir.path().join("own/ruby"), "");
+        let find = |path| ProgramSearch { path, root: root.path(), dir: dir.path() }.find("ruby");
+        assert_eq!(find("/bin"), None);
+        assert_eq!(find("/bin:own"), Some(dir.path().join("own/ruby")));
+        program(&dir.path().join("ruby"), "");
+        for path in [":/bin", "/bin:", "/bin::own"] {
+            assert_eq!(find(path), Some(dir.path().join("ruby")), "{path}");
         }
     }
 
@@ -123,8 +154,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let search = ProgramSearch { path: "/bin", root: root.path(), dir: dir.path() };
         fs::create_dir(root.path().join("bin")).unwrap();
-        fs::write(root.path().join("bin/puma"), "").unwrap();
-        fs::write(dir.path().join("server"), "").unwrap();
+        program(&root.path().join("bin/puma"), "");
+        program(&dir.path().join("server"), "");
         assert_eq!(search.find("/bin/puma"), Some(root.path().join("bin/puma")));
         assert_eq!(search.find("./server"), Some(dir.path().join("./server")));
         assert_eq!(search.find("/server"), None);
@@ -140,7 +171,7 @@ mod tests {
         }
         symlink("/etc/ruby", root.path().join("bin/ruby")).unwrap();
         symlink("../opt/ruby3.1", root.path().join("etc/ruby")).unwrap();
-        fs::write(root.path().join("opt/ruby3.1"), "").unwrap();
+        program(&root.path().join("opt/ruby3.1"), "");
         let followed = search.follow(search.find("ruby").unwrap());
         assert_eq!(followed.canonicalize().unwrap(), root.path().join("opt/ruby3.1"));
         symlink("/bin/loop", root.path().join("bin/loop")).unwrap();
@@ -153,14 +184,14 @@ mod tests {
         let path = folder.path().display().to_string();
         let search = ProgramSearch { path: &path, root: Path::new("/"), dir: folder.path() };
         let ruby = folder.path().join("ruby");
-        fs::write(&ruby, "no script").unwrap();
+        program(&ruby, "no script");
         for (text, expected) in [
             ("#!/usr/bin/env -S ruby -W0\n", ruby.clone()),
             ("#!/opt/bin/ruby\n", PathBuf::from("/opt/bin/ruby")),
             ("\x7fELF", folder.path().join("script")),
         ] {
             let script = folder.path().join("script");
-            fs::write(&script, text).unwrap();
+            program(&script, text);
             assert_eq!(search.interpreter(&script), Some(expected), "{text}");
         }
     }

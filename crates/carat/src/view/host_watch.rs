@@ -10,8 +10,17 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::prelude::CrosstermBackend;
+use signal_hook::flag;
+use signal_hook::low_level::emulate_default_handler;
 use std::io::{self, IsTerminal, Stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+/// Signals that end a program, which would leave the terminal in raw mode.
+const ENDING: [i32; 2] = [libc::SIGTERM, libc::SIGHUP];
+/// Time between two looks for such a signal.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Time between two readings.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -49,14 +58,24 @@ pub(crate) fn watch_host(read: impl Fn() -> HostTrees) -> anyhow::Result<Option<
     if dumb || !io::stderr().is_terminal() || !io::stdin().is_terminal() {
         bail!("--watch needs a terminal; without one use `carat ps`, or `carat ps --json`");
     }
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in ENDING {
+        flag::register_usize(number, Arc::clone(&signal), number as usize)?;
+    }
     let mut screen = Screen::open()?;
     let mut shown = HostScreen::default();
     loop {
         shown.update(read());
-        match until_next(&mut screen, &mut shown)? {
+        match until_next(&mut screen, &mut shown, &signal)? {
             Next::Again => {}
             Next::End => return Ok(None),
             Next::Chosen(command) => return Ok(Some(command)),
+            Next::Signal(number) => {
+                drop(screen);
+                // As without a handler, so that whoever sent it sees that it was obeyed.
+                emulate_default_handler(number)?;
+                return Ok(None);
+            }
         }
     }
 }
@@ -65,16 +84,30 @@ pub(crate) fn watch_host(read: impl Fn() -> HostTrees) -> anyhow::Result<Option<
 enum Next {
     Again,
     End,
+    /// This signal was received.
+    Signal(i32),
     Chosen(String),
 }
 
 /// Handles keys until the next reading is due.
-fn until_next(screen: &mut Screen, shown: &mut HostScreen) -> anyhow::Result<Next> {
+fn until_next(
+    screen: &mut Screen,
+    shown: &mut HostScreen,
+    signal: &AtomicUsize,
+) -> anyhow::Result<Next> {
     let due = Instant::now() + PERIOD;
     loop {
         screen.0.draw(|frame| draw_host(frame, shown))?;
-        let left = due.saturating_duration_since(Instant::now());
-        if !event::poll(left)? {
+        let mut is_key = false;
+        while !is_key && Instant::now() < due {
+            let left = due.saturating_duration_since(Instant::now());
+            is_key = event::poll(left.min(LOOK_EVERY))?;
+            let number = signal.load(Ordering::Relaxed);
+            if number != 0 {
+                return Ok(Next::Signal(number as i32));
+            }
+        }
+        if !is_key {
             return Ok(Next::Again);
         }
         let Event::Key(key) = event::read()? else { continue };

@@ -98,8 +98,12 @@ impl KeptWatch {
 
     fn collect(&mut self, now: Progress) {
         let Some((began, thread)) = self.running.take() else { return };
-        // A reading that panicked says nothing; the recording goes on.
-        let Ok(reading) = thread.join() else { return };
+        // A reading that panicked says nothing; the recording goes on, and the next one is not begun at once.
+        let Ok(reading) = thread.join() else {
+            self.refusal = Some("a reading failed; please report it".to_owned());
+            self.due = now.elapsed + self.every.unwrap_or(AFTER_FAILURE);
+            return;
+        };
         // The memory was read between beginning and end, so the middle is its moment.
         let halfway = began.halfway_to(now);
         let kept = kept_of(&reading, halfway);

@@ -3,7 +3,7 @@
 use crate::config::{Experiment, Placeholders};
 use crate::run::Interrupt;
 use crate::run::trial::TrialPlan;
-use crate::target::{free_port, log_tail};
+use crate::target::{DistinctPorts, log_tail};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -50,7 +50,8 @@ impl TrialPaths {
         let folder = context.directory.join(&plan.id);
         // `create_dir` fails where the folder exists, so two trials never share one.
         fs::create_dir(&folder)?;
-        let port = free_port()?;
+        let mut ports = DistinctPorts::default();
+        let port = ports.next()?;
         let mut values = Placeholders::from([
             ("port".to_owned(), port.to_string()),
             // In a service `port` is the service's own.
@@ -59,7 +60,7 @@ impl TrialPaths {
         ]);
         let mut service_ports = BTreeMap::new();
         for name in experiment.services.keys() {
-            let port = free_port()?;
+            let port = ports.next()?;
             values.insert(format!("services.{name}.port"), port.to_string());
             service_ports.insert(name.clone(), port);
         }
