@@ -29,6 +29,7 @@ mod secrets;
 pub mod span;
 mod thinned;
 pub mod units;
+pub mod watch;
 
 pub use c_library::CLibrary;
 pub use census::{

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::time::Duration;
 
-/// A time span, written `"90s"`, `"500ms"`, `"2m"` or `"1h"`.
+/// A time span, written `"90s"`, `"500ms"`, `"2m"`, `"1h"` or `"7d"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
@@ -63,6 +63,7 @@ fn parse(text: &str) -> Option<f64> {
         "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return None,
     };
     let seconds = number.trim().parse::<f64>().ok()? * seconds;
@@ -95,9 +96,14 @@ mod tests {
 
     #[test]
     fn spans_are_parsed() {
-        for (text, millis) in
-            [("60s", 60_000), ("500ms", 500), ("2m", 120_000), ("1.5s", 1_500), ("1h", 3_600_000)]
-        {
+        for (text, millis) in [
+            ("60s", 60_000),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("1.5s", 1_500),
+            ("1h", 3_600_000),
+            ("7d", 604_800_000),
+        ] {
             assert_eq!(Span::parse(text).unwrap().0.as_millis(), millis, "{text}");
         }
     }

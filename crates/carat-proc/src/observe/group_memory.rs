@@ -190,6 +190,8 @@ pub(super) fn seen_group(root: &ProcRoot, pid: u32) -> Option<SeenGroup> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFolder {
     pub folder: PathBuf,
+    /// Its path, as far as it is visible here.
+    pub name: String,
     /// The name of the file with the highest amount that was charged, in bytes.
     pub peak: &'static str,
     /// Whether limits of this group hold for groups below it.
@@ -198,14 +200,31 @@ pub struct GroupFolder {
 
 /// The memory group of a process; `None` if it cannot be seen.
 pub fn group_folder(root: &ProcRoot, pid: u32) -> Option<GroupFolder> {
-    let SeenGroup { version, folder, .. } = seen_group(root, pid)?;
+    let SeenGroup { version, folder, name, .. } = seen_group(root, pid)?;
     let (peak, limits_below) = match version {
         CgroupVersion::One => {
             ("memory.max_usage_in_bytes", amount(&folder, "memory.use_hierarchy") != Some(Bytes(0)))
         }
         CgroupVersion::Two => ("memory.peak", true),
     };
-    Some(GroupFolder { folder, peak, limits_below })
+    Some(GroupFolder { folder, name, peak, limits_below })
+}
+
+/// Processes of a group and of those below it that the kernel killed because memory ran out, at whatever limit: `memory.events`
+/// in version 2, `memory.oom_control` in version 1 since Linux 4.13. `None` if the group is gone or the kernel does not count.
+pub fn group_kills(folder: &Path) -> Option<u64> {
+    let texts = ["memory.events", "memory.oom_control"].map(|name| fs::read(folder.join(name)));
+    texts.iter().flatten().find_map(|text| field(text, b"oom_kill")).map(|kills| kills.0)
+}
+
+/// The share of the last ten seconds in which some process waited for memory, in percent (`some avg10`, PSI, Linux 4.20): of the
+/// group, or of the machine where that does not say. `None` where the kernel does not count it.
+pub fn memory_pressure(root: &ProcRoot, folder: Option<&Path>) -> Option<f64> {
+    let of_group =
+        folder.and_then(|folder| fs::read_to_string(folder.join("memory.pressure")).ok());
+    let text = of_group.or_else(|| fs::read_to_string(root.path().join("pressure/memory")).ok())?;
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split(' ').find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
 }
 
 /// The limit that the groups of a process reach first; `None` if there is none or if its own group cannot be seen.

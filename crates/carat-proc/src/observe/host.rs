@@ -119,6 +119,11 @@ fn is_random(root: &ProcRoot) -> bool {
     text.is_ok_and(|text| text.trim() != "0")
 }
 
+/// Whether a process is a Ruby; `None` if it has ended or is a thread of the kernel.
+pub fn is_ruby(root: &ProcRoot, pid: u32) -> Option<bool> {
+    find(root, pid).map(|found| found.is_ruby)
+}
+
 /// A process that is worth a second look; `None` for threads of the kernel and the dead.
 fn find(root: &ProcRoot, pid: u32) -> Option<SeenProcess> {
     let stat = root.stat(pid).ok().filter(|stat| !stat.is_kernel_thread && !stat.is_dead())?;

@@ -34,9 +34,9 @@ mod stacks;
 mod status;
 
 pub use collector::{Collections, collections_of};
-pub use group_memory::{GroupFolder, group_folder, nearest_limit};
+pub use group_memory::{GroupFolder, group_folder, group_kills, memory_pressure, nearest_limit};
 pub use group_use::group_use;
-pub use host::{HostLook, ruby_trees};
+pub use host::{HostLook, is_ruby, ruby_trees};
 pub use ledger::ledger;
 pub use machine::{available, merging_ticks, oom_kills};
 pub use mappings::MappingParser;

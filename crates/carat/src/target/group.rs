@@ -98,7 +98,12 @@ mod tests {
 
     fn parent(limits_below: bool) -> (tempfile::TempDir, GroupFolder) {
         let folder = tempfile::tempdir().unwrap();
-        let own = GroupFolder { folder: folder.path().into(), peak: "memory.peak", limits_below };
+        let own = GroupFolder {
+            folder: folder.path().into(),
+            name: "/own".into(),
+            peak: "memory.peak",
+            limits_below,
+        };
         (folder, own)
     }
 

@@ -1,0 +1,135 @@
+//! Processes that are gone: by this watch, and between two of them.
+
+use crate::ending::{EndSigns, cause};
+use crate::follow::Senses;
+use crate::follow::round::{Followed, Follower, Moment, Round, event};
+use carat_model::watch::{EndCause, ProcessEnd, WatchedProcess};
+use carat_proc::observe::{group_folder, group_kills, oom_kills};
+use carat_proc::process::{Identity, Stat};
+use std::collections::{BTreeSet, HashMap};
+
+/// Rounds in which the status of a zombie, which its parent has not asked for, is waited for.
+const DEAD_ROUNDS: u32 = 3;
+
+impl<S: Senses> Follower<S> {
+    /// Takes up what an earlier watch followed: goes on with those that still run, and ends the others.
+    pub fn resume(
+        &mut self,
+        unfinished: Vec<(WatchedProcess, bool)>,
+        alive_ms: Option<u64>,
+        now: Moment,
+    ) -> Round {
+        let mut round = Round::default();
+        round.batch.at_ms = now.wall_ms;
+        round.batch.boot = self.options.boot.clone();
+        for (process, is_of_this_boot) in unfinished {
+            let identity = Identity { pid: process.pid, start_ticks: process.start_ticks };
+            if is_of_this_boot && self.root.alive(identity) {
+                let folder = group_folder(&self.root, process.pid).map(|found| found.folder);
+                self.senses.attend(identity);
+                self.followed.insert(identity, Followed::new(process, identity, folder));
+                continue;
+            }
+            let in_log = is_of_this_boot.then(|| self.senses.in_log(identity)).flatten();
+            let mut evidence = vec![match alive_ms {
+                Some(ms) => format!("the last round before its end was at {ms} ms of Unix time"),
+                None => "no round was complete before its end".into(),
+            }];
+            if !is_of_this_boot {
+                evidence.push("the machine was started anew since, or is another".into());
+            }
+            let cause = match in_log {
+                Some(true) => {
+                    evidence.push("the kernel's log names it as killed for lack of memory".into());
+                    EndCause::Oom
+                }
+                _ => EndCause::Unwatched,
+            };
+            let at_ms = alive_ms.unwrap_or(now.wall_ms).min(now.wall_ms);
+            let end = Some(ProcessEnd { at_ms, cause, evidence });
+            round.batch.processes.push(WatchedProcess { end, ..process });
+        }
+        round
+    }
+
+    /// Ends the processes that are gone.
+    pub(super) fn find_gone(&mut self, stats: &HashMap<u32, Stat>, now: Moment, round: &mut Round) {
+        let is_there = |identity: &Identity| {
+            stats.get(&identity.pid).filter(|stat| stat.identity() == *identity)
+        };
+        let mut gone = Vec::new();
+        for one in self.followed.values_mut() {
+            match is_there(&one.identity) {
+                None => gone.push((one.identity, self.senses.status(one.identity))),
+                Some(stat) if stat.is_dead() => {
+                    // The kernel tells the status only once its parent has asked for it.
+                    one.dead_rounds += 1;
+                    if one.dead_rounds >= DEAD_ROUNDS {
+                        gone.push((one.identity, self.senses.status(one.identity)));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        let machine = oom_kills(&self.root);
+        let by_group = |all: &[(Identity, _)], group: &Option<String>| {
+            let of_group = all.iter().filter(|(identity, _)| {
+                self.followed.get(identity).is_some_and(|one| one.process.group == *group)
+            });
+            of_group.count()
+        };
+        let together: Vec<usize> = gone
+            .iter()
+            .map(|(identity, _)| {
+                let group = self.followed.get(identity).map(|one| one.process.group.clone());
+                by_group(&gone, &group.flatten())
+            })
+            .collect();
+        for ((identity, status), vanished_together) in gone.into_iter().zip(together) {
+            let Some(one) = self.followed.remove(&identity) else { continue };
+            let kills = one.folder.as_deref().and_then(group_kills);
+            let signs = EndSigns {
+                status,
+                in_kernel_log: self.senses.in_log(identity),
+                group_kills: one.kills.zip(kills),
+                machine_kills: self.machine_kills.zip(machine),
+                vanished_together,
+                is_replaced: false,
+            };
+            let cause = cause(&signs);
+            self.count_end(&one.process.server.program, cause.0);
+            end(one.process, cause, now, round);
+        }
+    }
+
+    /// Ends those that run another program now.
+    pub(super) fn replaced(&mut self, there: &BTreeSet<Identity>, now: Moment, round: &mut Round) {
+        let gone: Vec<Identity> =
+            self.followed.keys().filter(|identity| !there.contains(identity)).copied().collect();
+        for identity in gone {
+            // One that ended since the list was read is found by the next round.
+            if carat_proc::observe::is_ruby(&self.root, identity.pid) != Some(false)
+                || !self.root.alive(identity)
+            {
+                continue;
+            }
+            let Some(one) = self.followed.remove(&identity) else { continue };
+            let signs = EndSigns { is_replaced: true, ..EndSigns::default() };
+            let cause = cause(&signs);
+            self.count_end(&one.process.server.program, cause.0);
+            end(one.process, cause, now, round);
+        }
+    }
+}
+
+fn end(
+    process: WatchedProcess,
+    (cause, evidence): (EndCause, Vec<String>),
+    now: Moment,
+    round: &mut Round,
+) {
+    event(round, now, Some(process.number), cause.words());
+    round.says.push(format!("process {} ({}) {}", process.pid, process.title, cause.words()));
+    let end = Some(ProcessEnd { at_ms: now.wall_ms, cause, evidence });
+    round.batch.processes.push(WatchedProcess { end, ..process });
+}

@@ -1,0 +1,473 @@
+//! One round after the other.
+
+use crate::follow::Senses;
+use crate::follow::allowance::Allowance;
+use crate::follow::due::{DueSigns, due, is_urgent};
+use crate::follow::found::{Finder, is_wanted};
+use crate::follow::hour::HourOfSizes;
+use crate::metrics::{MetricProcess, MetricState, cause_label};
+use crate::rule::RuleProcess;
+use crate::store::Batch;
+use carat_model::watch::{
+    CensusReason, EndCause, GroupSample, WatchCensus, WatchEvent, WatchSample, WatchedProcess,
+};
+use carat_model::{Bytes, count};
+use carat_proc::observe::{
+    Status, group_kills, memory_pressure, nearest_limit, oom_kills, parse_rollup, parse_status,
+};
+use carat_proc::process::{Identity, ProcRoot, Stat};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Difference of the two clocks from one round to the next that is a jump, in milliseconds.
+const JUMP_MS: u64 = 5_000;
+/// Bytes of addresses beside those of resident pages that the kernel may walk over for proportional memory.
+const COVERED: u64 = 128 << 30;
+/// Proportional memory of that age is acted on, at least.
+const FRESH: Duration = Duration::from_secs(60);
+/// Growth since the last reading that is read on a busy machine too, as a factor.
+const GREW_MUCH: f64 = 1.2;
+/// The least time from one round to the next, in which several ends are one round.
+const SOONEST: Duration = Duration::from_millis(500);
+/// Load of the machine, in processes that want to run for each core, above which nothing is read that can wait.
+const BUSY: f64 = 2.0;
+
+/// What to follow, and how gently.
+#[derive(Debug, Clone)]
+pub struct FollowOptions {
+    /// Only trees of which the name or a command line has one of these texts; all where there is none.
+    pub matching: Vec<String>,
+    /// Time from one round to the next.
+    pub every: Duration,
+    /// The share of one core that watching may take, as a fraction.
+    pub share: f64,
+    /// The name of the boot (`/proc/sys/kernel/random/boot_id`).
+    pub boot: Option<String>,
+}
+
+/// Now, by two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Time since any fixed moment, which no one sets.
+    pub since: Duration,
+    /// Unix time in milliseconds: a label.
+    pub wall_ms: u64,
+}
+
+/// What one round found.
+#[derive(Debug, Clone, Default)]
+pub struct Round {
+    pub batch: Batch,
+    /// What the user should know, a sentence each.
+    pub says: Vec<String>,
+    /// Time until the next one, and the least where a process ends before.
+    pub next: Duration,
+    pub soonest: Duration,
+}
+
+/// One process that is followed.
+#[derive(Debug, Clone)]
+pub(super) struct Followed {
+    pub(super) process: WatchedProcess,
+    pub(super) identity: Identity,
+    pub(super) folder: Option<PathBuf>,
+    /// The count of kills in its group at the last sample.
+    pub(super) kills: Option<u64>,
+    pub(super) sample: Option<WatchSample>,
+    pub(super) pss_at: Option<Duration>,
+    /// The state at its last reading.
+    pub(super) read: Option<DueSigns>,
+    /// Rounds in which it was a zombie without a status.
+    pub(super) dead_rounds: u32,
+    /// The latest reading.
+    pub(super) census: Option<WatchCensus>,
+    /// The latest proportional and private memory.
+    pub(super) proportional: Option<(Bytes, Bytes)>,
+    pub(super) hour: HourOfSizes,
+    pub(super) stat: Option<Stat>,
+}
+
+/// Follows the Rubies of a host.
+#[derive(Debug)]
+pub struct Follower<S> {
+    pub(super) root: ProcRoot,
+    pub(super) options: FollowOptions,
+    pub(super) senses: S,
+    pub(super) followed: BTreeMap<Identity, Followed>,
+    pub(super) finder: Finder,
+    pub(super) next_number: i64,
+    pub(super) machine_kills: Option<u64>,
+    /// The latest figures of each group.
+    groups: BTreeMap<String, GroupSample>,
+    /// Ends since the beginning, by server and cause.
+    pub(super) ends: BTreeMap<(String, &'static str), u64>,
+    rounds: u64,
+    allowance: Allowance,
+    last: Option<Moment>,
+    /// What was said and still holds, so that it is said once.
+    said: BTreeMap<&'static str, ()>,
+}
+
+impl<S: Senses> Follower<S> {
+    /// A follower whose first new process gets this number.
+    pub fn new(root: ProcRoot, options: FollowOptions, senses: S, next_number: i64) -> Self {
+        Self {
+            allowance: Allowance::new(options.share),
+            root,
+            options,
+            senses,
+            followed: BTreeMap::new(),
+            finder: Finder::default(),
+            next_number,
+            machine_kills: None,
+            groups: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            rounds: 0,
+            last: None,
+            said: BTreeMap::new(),
+        }
+    }
+
+    /// The senses, to wait with.
+    pub fn senses(&self) -> &S {
+        &self.senses
+    }
+
+    /// Processes that are followed, with the last sample of each.
+    pub fn current(&self) -> impl Iterator<Item = (&WatchedProcess, Option<&WatchSample>)> {
+        self.followed.values().map(|one| (&one.process, one.sample.as_ref()))
+    }
+
+    /// What is known now, for whoever asks; the size of the store is known to the caller.
+    pub fn metrics(&self, classes: usize) -> MetricState<'_> {
+        let processes = self.followed.values().map(|one| MetricProcess {
+            process: &one.process,
+            sample: one.sample.as_ref(),
+            growth: one.hour.rate(),
+            census: one.census.as_ref(),
+            proportional: one.proportional,
+        });
+        MetricState {
+            processes: processes.collect(),
+            groups: self.groups.values().collect(),
+            ends: self.ends.clone(),
+            classes,
+            rounds: self.rounds,
+            cpu_seconds: self.senses.cpu().as_secs_f64(),
+            store_bytes: None,
+        }
+    }
+
+    /// What rules may ask: figures of a moment ago, and unknown where they are older.
+    pub fn rule_processes(&self, now: Moment) -> Vec<RuleProcess<'_>> {
+        let fresh = FRESH.max(self.options.every * 6);
+        let of = |one: &'_ Followed| {
+            let at = one.pss_at.filter(|at| now.since.saturating_sub(*at) <= fresh);
+            at.and(one.proportional)
+        };
+        self.followed
+            .values()
+            .map(|one| RuleProcess {
+                process: &one.process,
+                rss: one.sample.and_then(|sample| sample.rss),
+                pss: of(one).map(|both| both.0),
+                private: of(one).map(|both| both.1),
+                swap: one.sample.and_then(|sample| sample.swap),
+                group: one.process.group.as_ref().and_then(|group| self.groups.get(group)),
+            })
+            .collect()
+    }
+
+    /// Counts an end.
+    pub(super) fn count_end(&mut self, server: &str, cause: EndCause) {
+        *self.ends.entry((server.to_owned(), cause_label(cause))).or_default() += 1;
+    }
+
+    /// Looks once.
+    pub fn round(&mut self, now: Moment) -> Round {
+        let started = self.senses.cpu();
+        self.rounds += 1;
+        self.allowance.advance(now.since);
+        let boot = self.options.boot.clone();
+        let batch = Batch { at_ms: now.wall_ms, boot, ..Batch::default() };
+        let mut round = Round { batch, ..Round::default() };
+        self.note_jump(now, &mut round);
+        // Before the list: a process that is in it was not among these.
+        let machine_kills = oom_kills(&self.root);
+        let stats = self.stats();
+        self.find_gone(&stats, now, &mut round);
+        self.machine_kills = machine_kills;
+        // Not part of what every round costs: all trees are looked at only when one is new.
+        let before = self.senses.cpu();
+        self.find_new(&stats, now, &mut round);
+        let finding = self.senses.cpu().saturating_sub(before);
+        for one in self.followed.values_mut() {
+            one.stat = stats.get(&one.identity.pid).cloned();
+        }
+        self.sample(now, &mut round);
+        let shares = self.sample_groups(now, &mut round);
+        let cheap = self.senses.cpu().saturating_sub(started).saturating_sub(finding);
+        self.read_proportional(now);
+        let samples =
+            self.followed.values().filter_map(|one| Some((one.process.number, one.sample?)));
+        round.batch.samples = samples.collect();
+        self.allowance.spend(self.senses.cpu().saturating_sub(started));
+        self.read_due(now, &shares, &mut round);
+        round.next = self.allowance.interval(self.options.every, cheap);
+        // A server whose children end all the time must not be looked at all the time.
+        round.soonest = if self.allowance.allows() { SOONEST } else { round.next };
+        let backs_off = round.next > self.options.every;
+        let seconds = round.next.as_secs_f64();
+        self.say("interval", backs_off, now, &mut round, || {
+            format!(
+                "a round takes {:.0} ms of processor time, so there is one every {seconds:.0} s",
+                cheap.as_secs_f64() * 1e3,
+            )
+        });
+        round
+    }
+
+    /// Every process of this moment but threads of the kernel; a zombie is none.
+    fn stats(&self) -> HashMap<u32, Stat> {
+        let pids = self.root.pids().unwrap_or_default();
+        let all = pids.into_iter().filter_map(|pid| self.root.stat(pid).ok());
+        all.filter(|stat| !stat.is_kernel_thread).map(|stat| (stat.pid, stat)).collect()
+    }
+
+    fn note_jump(&mut self, now: Moment, round: &mut Round) {
+        let Some(last) = self.last.replace(now) else { return };
+        let passed = now.since.saturating_sub(last.since).as_millis();
+        let expected = last.wall_ms.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
+        let jump = now.wall_ms.abs_diff(expected);
+        if jump < JUMP_MS {
+            return;
+        }
+        let direction = if now.wall_ms > expected { "forward" } else { "back" };
+        let text = format!(
+            "the clock of this machine was set {direction} by {}: times before and after do not match",
+            count(jump / 1000, "second")
+        );
+        event(round, now, None, text.clone());
+        round.says.push(text);
+    }
+
+    /// Resident memory and swap of every process.
+    fn sample(&mut self, now: Moment, round: &mut Round) {
+        let root = &self.root;
+        for one in self.followed.values_mut() {
+            let Ok(text) = root.read(one.identity.pid, "status") else { continue };
+            let status = parse_status(&text);
+            // Of a process that is ending the memory is gone before the process is.
+            if status.rss.is_none() {
+                continue;
+            }
+            one.sample = Some(WatchSample {
+                at_ms: now.wall_ms,
+                rss: status.rss,
+                anonymous: status.anonymous,
+                swap: status.swap,
+                threads: status.threads,
+                ..WatchSample::default()
+            });
+            if let Some(rss) = status.rss {
+                one.hour.add(now.since, rss);
+            }
+        }
+        round.batch.at_ms = now.wall_ms;
+    }
+
+    /// Figures of every group once; returns the share of the limit that is used and the pressure, by group.
+    fn sample_groups(
+        &mut self,
+        now: Moment,
+        round: &mut Round,
+    ) -> HashMap<String, (Option<f64>, Option<f64>)> {
+        let mut shares = HashMap::new();
+        for one in self.followed.values_mut() {
+            let kills = one.folder.as_deref().and_then(group_kills);
+            let limit = nearest_limit(&self.root, one.identity.pid);
+            // After the reads: a kill that is already counted must not stand as the count before, and of a process that is
+            // gone no limit is known, which is not the same as none.
+            if !has_memory(&self.root, one.identity) {
+                continue;
+            }
+            one.kills = kills.or(one.kills);
+            let Some(group) = &one.process.group else { continue };
+            if shares.contains_key(group) {
+                continue;
+            }
+            let pressure = memory_pressure(&self.root, one.folder.as_deref());
+            shares.insert(group.clone(), (limit.as_ref().map(|limit| limit.share()), pressure));
+            round.batch.groups.push(GroupSample {
+                group: group.clone(),
+                at_ms: now.wall_ms,
+                used: limit.as_ref().map(|limit| limit.used),
+                limit: limit.map(|limit| limit.limit),
+                oom_kills: one.kills,
+            });
+        }
+        let groups = round.batch.groups.iter().cloned();
+        self.groups = groups.map(|group| (group.group.clone(), group)).collect();
+        shares
+    }
+
+    /// Proportional memory, of those first for which it is oldest.
+    fn read_proportional(&mut self, now: Moment) {
+        let mut all: Vec<&mut Followed> = self.followed.values_mut().collect();
+        all.sort_by_key(|one| one.pss_at);
+        let before = self.senses.cpu();
+        for one in all {
+            let spent = self.senses.cpu().saturating_sub(before);
+            // At most half of what one round may cost, once every process has a figure.
+            let most = self.options.every.mul_f64(self.options.share / 2.0);
+            let may = match one.pss_at {
+                None => self.allowance.allows_urgent(),
+                Some(_) => self.allowance.allows() && spent < most,
+            };
+            let (true, Some(sample)) = (may && is_readable(one.stat.as_ref()), &mut one.sample)
+            else {
+                continue;
+            };
+            if sample.at_ms != now.wall_ms {
+                continue;
+            }
+            let Some((pss, private)) = proportional(&self.root, one.identity) else { continue };
+            (sample.pss, sample.private) = (Some(pss), Some(private));
+            one.proportional = Some((pss, private));
+            one.pss_at = Some(now.since);
+        }
+    }
+
+    /// Reads what is due, what cannot wait first.
+    fn read_due(
+        &mut self,
+        now: Moment,
+        shares: &HashMap<String, (Option<f64>, Option<f64>)>,
+        round: &mut Round,
+    ) {
+        let mut all = Vec::new();
+        for one in self.followed.values() {
+            let group = one.process.group.as_ref().and_then(|group| shares.get(group)).copied();
+            let (of_limit, pressure) = group.unwrap_or_default();
+            let size = one.sample.and_then(|sample| sample.size());
+            let signs = DueSigns { at: now.since, size, of_limit, pressure };
+            if let Some(reason) = due(one.read.as_ref(), &signs, self.options.every)
+                && is_readable(one.stat.as_ref())
+            {
+                all.push((one.identity, reason, signs));
+            }
+        }
+        all.sort_by_key(|(_, reason, signs)| (!is_urgent(*reason), std::cmp::Reverse(signs.size)));
+        let busy = is_busy(&self.root);
+        let began = self.senses.cpu();
+        let mut postponed = false;
+        for (identity, reason, signs) in all {
+            let may = match is_urgent(reason) {
+                true => self.allowance.allows_urgent(),
+                false => {
+                    self.allowance.allows() && !(busy && self.can_wait(identity, reason, &signs))
+                }
+            };
+            if !may || self.senses.cpu().saturating_sub(began) > self.options.every / 4 {
+                postponed = true;
+                continue;
+            }
+            let before = self.senses.cpu();
+            let census = self.senses.census(identity, (now.wall_ms, reason));
+            let cost = self.senses.cpu().saturating_sub(before);
+            self.allowance.spend(cost);
+            tracing::debug!(process = identity.pid, ?cost, "a reading");
+            // What ended while it was read says nothing, and must not stand in the place of the reading before.
+            let is_empty = census.pss.is_none() && census.classes.is_empty();
+            if is_empty && !has_memory(&self.root, identity) {
+                continue;
+            }
+            if let Some(one) = self.followed.get_mut(&identity) {
+                one.read = Some(signs);
+                one.census = Some(census.clone());
+                round.batch.censuses.push((one.process.number, census));
+            }
+        }
+        self.say("postponed", postponed, now, round, || {
+            let why =
+                if busy { "the machine is busy" } else { "it would cost more than its share" };
+            format!("readings of memory are postponed: {why}")
+        });
+    }
+
+    /// Whether a reading can wait until the machine is less busy.
+    fn can_wait(&self, identity: Identity, reason: CensusReason, now: &DueSigns) -> bool {
+        let before = self.followed.get(&identity).and_then(|one| one.read?.size);
+        let much = before
+            .zip(now.size)
+            .is_some_and(|(before, now)| now.0 as f64 >= before.0 as f64 * GREW_MUCH);
+        match reason {
+            CensusReason::Hourly => true,
+            CensusReason::Grew => !much,
+            _ => false,
+        }
+    }
+
+    /// Says something when it begins to hold.
+    fn say(
+        &mut self,
+        what: &'static str,
+        holds: bool,
+        now: Moment,
+        round: &mut Round,
+        text: impl Fn() -> String,
+    ) {
+        if !holds {
+            self.said.remove(what);
+        } else if self.said.insert(what, ()).is_none() {
+            let text = text();
+            event(round, now, None, text.clone());
+            round.says.push(text);
+        }
+    }
+
+    /// Whether there is something left for a look at all trees.
+    pub(super) fn may_find(&self) -> bool {
+        self.allowance.allows_urgent()
+    }
+
+    pub(super) fn is_wanted(&self, name: &str, titles: &[&str]) -> bool {
+        is_wanted(&self.options.matching, name, titles)
+    }
+}
+
+/// Adds an event.
+pub(super) fn event(round: &mut Round, now: Moment, process: Option<i64>, text: String) {
+    round.batch.events.push(WatchEvent { at_ms: now.wall_ms, process, text });
+}
+
+/// Whether a process still runs with its memory, which a process that ends loses first.
+fn has_memory(root: &ProcRoot, process: Identity) -> bool {
+    let status = root.read(process.pid, "status").map(|text| parse_status(&text));
+    status.is_ok_and(|status| status.has_memory()) && root.alive(process)
+}
+
+/// Whether reading its mappings cannot hang: a process in an uninterruptible sleep may hold the lock of its memory.
+fn is_readable(stat: Option<&Stat>) -> bool {
+    stat.is_some_and(|stat| stat.state != 'D' && !stat.is_dead())
+}
+
+fn proportional(root: &ProcRoot, process: Identity) -> Option<(Bytes, Bytes)> {
+    let status: Status = parse_status(&root.read(process.pid, "status").ok()?);
+    let covered = status.page_tables.map_or(0, |tables| tables.0.saturating_mul(512));
+    if covered.saturating_sub(status.rss.unwrap_or_default().0) > COVERED {
+        return None;
+    }
+    let rollup = parse_rollup(&root.read(process.pid, "smaps_rollup").ok()?)?;
+    // Checked afterwards: a later process may have got the pid.
+    root.alive(process).then_some((rollup.pss, rollup.private))
+}
+
+fn is_busy(root: &ProcRoot) -> bool {
+    let text = fs::read_to_string(root.path().join("loadavg")).unwrap_or_default();
+    let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    load.is_some_and(|load| load > BUSY * cores)
+}

@@ -1,0 +1,229 @@
+//! Rounds into the store: what cannot be written is kept until it can, and the store stays within its bounds.
+
+use crate::census::census;
+use crate::ending::ExitStatus;
+use crate::follow::{FollowOptions, Follower, Moment, Round, Senses};
+use crate::kernel::EndReader;
+use crate::metrics::metrics_text;
+use crate::store::{Batch, StoreBounds, WatchStore, WatchStoreError};
+use carat_model::watch::{CensusReason, WatchCensus, WatchEvent};
+use carat_proc::process::{Identity, ProcRoot};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::time::Duration;
+
+/// Time between two looks at the bounds of the store.
+const THIN_EVERY: Duration = Duration::from_secs(600);
+/// Samples that are kept in memory while they cannot be written: some megabytes.
+const PENDING: usize = 20_000;
+
+/// How to watch.
+#[derive(Debug, Clone)]
+pub struct WatchOptions {
+    pub follow: FollowOptions,
+    pub bounds: StoreBounds,
+    /// Find out how much of malloc the objects of each class hold, which takes more time and memory.
+    pub owners: bool,
+}
+
+/// The kernel of this machine.
+#[derive(Debug)]
+pub struct Kernel {
+    root: ProcRoot,
+    ends: EndReader,
+    owners: bool,
+}
+
+impl Kernel {
+    /// Waits until a process ends, at most so long.
+    pub fn wait(&self, time: Duration) {
+        self.ends.wait(time);
+    }
+}
+
+impl Senses for Kernel {
+    fn cpu(&self) -> Duration {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+    }
+
+    fn census(&mut self, process: Identity, why: (u64, CensusReason)) -> WatchCensus {
+        census(&self.root, process, self.owners, why)
+    }
+
+    fn attend(&mut self, process: Identity) {
+        self.ends.attend(&self.root, process);
+    }
+
+    fn status(&mut self, process: Identity) -> Option<ExitStatus> {
+        self.ends.status(process)
+    }
+
+    fn in_log(&mut self, process: Identity) -> Option<bool> {
+        self.ends.in_log(process)
+    }
+}
+
+/// A watch with its store.
+#[derive(Debug)]
+pub struct Recorder<S> {
+    follower: Follower<S>,
+    store: WatchStore,
+    bounds: StoreBounds,
+    pending: Batch,
+    thin_at: Duration,
+    is_blocked: bool,
+}
+
+impl Recorder<Kernel> {
+    /// Begins to watch, or goes on with what an earlier watch began. The sentences are for the user.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub fn begin(
+        root: &ProcRoot,
+        path: &Path,
+        options: WatchOptions,
+        now: Moment,
+    ) -> Result<(Self, Vec<String>), WatchStoreError> {
+        let ends = EndReader::new(root);
+        let senses = Kernel { root: root.clone(), ends, owners: options.owners };
+        Self::with(root, path, options, senses, now)
+    }
+}
+
+impl<S: Senses> Recorder<S> {
+    fn with(
+        root: &ProcRoot,
+        path: &Path,
+        options: WatchOptions,
+        senses: S,
+        now: Moment,
+    ) -> Result<(Self, Vec<String>), WatchStoreError> {
+        let store = WatchStore::open(path, now.wall_ms)?;
+        let boot = options.follow.boot.clone();
+        let mut follower =
+            Follower::new(root.clone(), options.follow, senses, store.next_number()?);
+        let (unfinished, alive) = (store.unfinished(boot.as_deref())?, store.alive_ms()?);
+        let resumed = follower.resume(unfinished, alive, now);
+        let mut says = Vec::new();
+        if let Some(moved) = store.moved() {
+            says.push(format!(
+                "{} was damaged and is now {}; another store was begun",
+                path.display(),
+                moved.display()
+            ));
+        }
+        let mut recorder = Self {
+            follower,
+            store,
+            bounds: options.bounds,
+            pending: resumed.batch,
+            thin_at: Duration::ZERO,
+            is_blocked: false,
+        };
+        recorder.write(now, &mut says);
+        Ok((recorder, says))
+    }
+
+    pub fn follower(&self) -> &Follower<S> {
+        &self.follower
+    }
+
+    pub fn store(&self) -> &WatchStore {
+        &self.store
+    }
+
+    /// The last round as OpenMetrics, with so many classes of each process.
+    pub fn metrics(&self, classes: usize) -> String {
+        let mut state = self.follower.metrics(classes);
+        // Without the size rather than with a wrong one.
+        state.store_bytes = self.store.size().ok();
+        metrics_text(&state)
+    }
+
+    /// Looks once and writes what was found; what the user should know and the time until the next round are in the result.
+    pub fn round(&mut self, now: Moment) -> Round {
+        let mut round = self.follower.round(now);
+        self.pending.append(round.batch.clone());
+        self.write(now, &mut round.says);
+        round
+    }
+
+    /// Writes an event at once; returns what the user should know.
+    pub fn log(&mut self, now: Moment, process: Option<i64>, text: String) -> Vec<String> {
+        let mut says =
+            vec![match self.follower.current().find(|(one, _)| Some(one.number) == process) {
+                Some((one, _)) => format!("process {}: {text}", one.pid),
+                None => text.clone(),
+            }];
+        self.pending.events.push(WatchEvent { at_ms: now.wall_ms, process, text });
+        self.write(now, &mut says);
+        says
+    }
+
+    /// Writes what is still in memory.
+    pub fn finish(&mut self, now: Moment) -> Vec<String> {
+        let mut says = Vec::new();
+        self.thin_at = Duration::ZERO;
+        self.write(now, &mut says);
+        if self.is_blocked {
+            says.push("the last samples could not be written and are lost".into());
+        }
+        says
+    }
+
+    fn write(&mut self, now: Moment, says: &mut Vec<String>) {
+        let mut written = self.store.write(&self.pending);
+        if let Err(error) = &written
+            && error.is_damage()
+        {
+            let what = error.to_string();
+            match self.store.begin_anew(now.wall_ms) {
+                Ok(()) => {
+                    let moved = self.store.moved().map(|path| path.display().to_string());
+                    let moved = moved.unwrap_or_default();
+                    says.push(format!("{what}; it is now {moved}, and another store was begun"));
+                    // Everybody who is followed belongs into the new store too.
+                    let known = self.follower.current().map(|(process, _)| process.clone());
+                    self.pending.processes.extend(known.collect::<Vec<_>>());
+                    written = self.store.write(&self.pending);
+                }
+                Err(error) => says.push(error.to_string()),
+            }
+        }
+        match written {
+            Ok(()) => {
+                if std::mem::take(&mut self.is_blocked) {
+                    says.push(
+                        "the store can be written again; nothing that was kept is lost".into(),
+                    );
+                }
+                let (at_ms, boot) = (self.pending.at_ms, self.pending.boot.take());
+                self.pending = Batch { at_ms, boot, ..Batch::default() };
+                self.thin(now, says);
+            }
+            Err(error) => {
+                let dropped = self.pending.shorten(PENDING);
+                if !std::mem::replace(&mut self.is_blocked, true) {
+                    says.push(format!("{error}; samples are kept in memory meanwhile"));
+                }
+                if dropped > 0 {
+                    says.push(format!(
+                        "{dropped} of the oldest samples that could not be written are lost"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn thin(&mut self, now: Moment, says: &mut Vec<String>) {
+        if now.since < self.thin_at {
+            return;
+        }
+        self.thin_at = now.since + THIN_EVERY;
+        if let Err(error) = self.store.thin(self.bounds, now.wall_ms) {
+            says.push(error.to_string());
+        }
+    }
+}

@@ -1,0 +1,275 @@
+use super::*;
+use carat_model::Bytes;
+use carat_model::host::{ProcessRole, ServerName};
+use carat_model::ledger::PartKind;
+use carat_model::watch::{
+    CensusReason, EndCause, GroupSample, ProcessEnd, WatchCensus, WatchEvent, WatchSample,
+    WatchedClass, WatchedProcess,
+};
+
+const DAY_MS: u64 = 24 * 3_600_000;
+
+fn process(number: i64) -> WatchedProcess {
+    let server = ServerName { program: "puma".into(), version: Some("6.6".into()), app: None };
+    WatchedProcess {
+        number,
+        pid: 4_000 + u32::try_from(number).unwrap(),
+        start_ticks: 77,
+        tree: 4_000,
+        server,
+        role: ProcessRole::Worker,
+        worker: Some(1),
+        title: "puma: cluster worker 1".into(),
+        group: Some("/app".into()),
+        first_ms: 5,
+        ..WatchedProcess::default()
+    }
+}
+
+fn sample(at_ms: u64, rss: u64) -> WatchSample {
+    WatchSample { at_ms, rss: Some(Bytes(rss)), ..WatchSample::default() }
+}
+
+fn census(at_ms: u64) -> WatchCensus {
+    let class = WatchedClass { name: "String".into(), objects: at_ms, ..WatchedClass::default() };
+    WatchCensus {
+        at_ms,
+        reason: CensusReason::Hourly,
+        pss: Some(Bytes(9)),
+        parts: vec![(PartKind::MallocLive, Bytes(7))],
+        objects: Some(3),
+        classes: vec![class],
+        cut: false,
+        unknown: Vec::new(),
+        cpu_seconds: 0.25,
+    }
+}
+
+fn opened() -> (tempfile::TempDir, PathBuf, WatchStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sub/watch.db");
+    let store = WatchStore::open(&path, 1).unwrap();
+    (folder, path, store)
+}
+
+#[test]
+fn what_is_written_is_read_back_also_while_it_is_being_written() {
+    let (_folder, path, mut store) = opened();
+    let group =
+        GroupSample { group: "/app".into(), at_ms: 20, oom_kills: Some(1), ..Default::default() };
+    let event = WatchEvent { at_ms: 20, process: Some(1), text: "grew".into() };
+    let batch = Batch {
+        at_ms: 20,
+        boot: Some("b".into()),
+        processes: vec![process(1)],
+        samples: vec![(1, sample(10, 100)), (1, sample(20, 200))],
+        groups: vec![group.clone()],
+        censuses: vec![(1, census(11)), (1, census(19))],
+        events: vec![event.clone()],
+    };
+    store.write(&batch).unwrap();
+    let reader = WatchStore::open_to_read(&path).unwrap();
+    assert_eq!(reader.processes(Period::ALWAYS).unwrap(), [process(1)]);
+    let samples = reader.samples(1, Period { from_ms: 15, to_ms: 99 }).unwrap();
+    assert_eq!(samples, [sample(20, 200)]);
+    assert_eq!(reader.censuses(1).unwrap(), [census(11), census(19)]);
+    assert_eq!(reader.events(Period::ALWAYS).unwrap(), [event]);
+    assert_eq!((reader.alive_ms().unwrap(), reader.next_number().unwrap()), (Some(20), 2));
+    assert_eq!(reader.unfinished(Some("b")).unwrap(), [(process(1), true)]);
+    assert_eq!(reader.unfinished(Some("c")).unwrap(), [(process(1), false)]);
+    assert!(reader.last_words(5).unwrap().is_empty());
+    let end = ProcessEnd { at_ms: 25, cause: EndCause::Oom, evidence: vec!["so".into()] };
+    let ended = WatchedProcess { end: Some(end), ..process(1) };
+    store.write(&Batch { processes: vec![ended.clone()], ..Batch::default() }).unwrap();
+    let words = reader.last_words(5).unwrap();
+    assert_eq!((&words[0].process, words[0].samples.len()), (&ended, 2));
+    assert_eq!((words[0].group.clone(), words[0].last.clone()), (Some(group), Some(census(19))));
+    assert_eq!(words[0].earlier, Some(census(11)));
+}
+
+#[test]
+fn a_second_watch_is_refused_with_the_pid_of_the_first_and_a_reader_is_not() {
+    let (_folder, path, store) = opened();
+    let error = WatchStore::open(&path, 2).unwrap_err().to_string();
+    assert!(error.contains(&format!("pid {};", std::process::id())), "{error}");
+    WatchStore::open_to_read(&path).unwrap();
+    drop(store);
+    WatchStore::open(&path, 3).unwrap();
+}
+
+#[test]
+fn a_newer_format_and_another_programs_file_are_refused_and_unchanged() {
+    let (folder, path, store) = opened();
+    store.connection.pragma_update(None, "user_version", format::FORMAT + 1).unwrap();
+    drop(store);
+    let error = WatchStore::open(&path, 2).unwrap_err().to_string();
+    assert!(error.contains("newer carat (format 2, this one reads up to 1)"), "{error}");
+    let photo = folder.path().join("photo.jpg");
+    std::fs::write(&photo, "a photo".repeat(99)).unwrap();
+    let database = folder.path().join("other.db");
+    Connection::open(&database).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
+    for other in [photo, database] {
+        let before = std::fs::read(&other).unwrap();
+        let error = WatchStore::open(&other, 2).unwrap_err();
+        assert!(matches!(error, WatchStoreError::Foreign(_)), "{error}");
+        assert!(!is_watch_store(&other));
+        assert_eq!(std::fs::read(&other).unwrap(), before);
+    }
+    let missing = WatchStore::open_to_read(&folder.path().join("none")).unwrap_err();
+    assert!(matches!(missing, WatchStoreError::Missing(_)));
+}
+
+#[test]
+fn a_store_with_a_table_that_carat_did_not_make_is_another_programs() {
+    let (_folder, path, store) = opened();
+    store.connection.execute_batch("CREATE VIEW v AS SELECT 1").unwrap();
+    drop(store);
+    assert!(matches!(WatchStore::open_to_read(&path), Err(WatchStoreError::Foreign(_))));
+}
+
+#[test]
+fn a_torn_store_is_moved_aside_and_another_one_is_begun() {
+    for torn in [vec![0; 8192], {
+        let (_folder, path, mut store) = opened();
+        store.write(&Batch { processes: vec![process(1)], ..Batch::default() }).unwrap();
+        store.thin(StoreBounds::default(), 9).unwrap();
+        drop(store);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let end = bytes.len();
+        bytes[4096..end].fill(0x5a);
+        bytes
+    }] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watch.db");
+        std::fs::write(&path, &torn).unwrap();
+        let store = WatchStore::open(&path, 123).unwrap();
+        let moved = store.moved().unwrap();
+        assert!(moved.to_string_lossy().ends_with("watch.db.damaged-123"), "{moved:?}");
+        assert_eq!(std::fs::read(moved).unwrap(), torn);
+        assert!(store.processes(Period::ALWAYS).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_store_that_is_found_to_be_damaged_while_it_is_used_is_begun_anew() {
+    let (_folder, path, mut store) = opened();
+    store.write(&Batch { processes: vec![process(1)], ..Batch::default() }).unwrap();
+    store.begin_anew(77).unwrap();
+    store.write(&Batch { processes: vec![process(2)], ..Batch::default() }).unwrap();
+    assert_eq!(store.processes(Period::ALWAYS).unwrap(), [process(2)]);
+    let moved = store.moved().unwrap().to_owned();
+    assert_eq!(
+        WatchStore::open_to_read(&moved).unwrap().processes(Period::ALWAYS).unwrap().len(),
+        1
+    );
+    assert!(path.exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_read_all_the_same() {
+    let (folder, path, mut store) = opened();
+    store.write(&Batch { processes: vec![process(1)], ..Batch::default() }).unwrap();
+    drop(store);
+    // Without a log beside it, as after a clean end; SQLite is told that nothing changes.
+    assert!(!beside(&path, "-wal").exists());
+    let odd = folder.path().join("a b?#%.db");
+    std::fs::rename(&path, &odd).unwrap();
+    let connection = Connection::open_with_flags(
+        immutable(&odd),
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI,
+    );
+    let count: i64 = connection
+        .unwrap()
+        .query_row("SELECT count(*) FROM process", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 1);
+}
+
+/// Weeks of one process with a peak an hour, in steps of ten seconds.
+fn weeks(store: &mut WatchStore, days: u64, bounds: StoreBounds) -> u64 {
+    // Thousands of commits need not reach the disk here.
+    store.connection.pragma_update(None, "synchronous", "OFF").unwrap();
+    store.write(&Batch { processes: vec![process(1)], ..Batch::default() }).unwrap();
+    let mut largest = 0;
+    for quarter in 0..days * 96 {
+        let start = quarter * 900_000;
+        let samples = (0..90_u64).map(|n| {
+            let peak = quarter % 4 == 1 && n == 13;
+            (1, sample(start + n * 10_000, if peak { 900 } else { 100 + n % 7 }))
+        });
+        let batch = Batch {
+            samples: samples.collect(),
+            censuses: vec![(1, census(start))],
+            ..Batch::default()
+        };
+        store.write(&batch).unwrap();
+        if quarter % 4 == 3 {
+            largest = largest.max(store.thin(bounds, start + 900_000).unwrap());
+        }
+    }
+    largest
+}
+
+#[test]
+fn after_weeks_seconds_have_become_minutes_and_hours_and_every_peak_is_left() {
+    let (_folder, _path, mut store) = opened();
+    weeks(&mut store, 10, StoreBounds::default());
+    let now = 10 * DAY_MS;
+    let of = |from_ms, to_ms| store.samples(1, Period { from_ms, to_ms: to_ms - 1 }).unwrap();
+    assert_eq!(of(now - 3_600_000, now).len(), 360);
+    assert_eq!(of(now - DAY_MS, now - DAY_MS + 3_600_000).len(), 60);
+    let hour = of(now - 6 * DAY_MS, now - 6 * DAY_MS + 3_600_000);
+    assert_eq!(hour.iter().map(|one| one.rss).collect::<Vec<_>>(), [Some(Bytes(900))]);
+    assert!(of(0, now - 8 * DAY_MS).is_empty());
+    let censuses = store.censuses(1).unwrap();
+    assert!((30..90).contains(&censuses.len()), "{}", censuses.len());
+}
+
+#[test]
+fn however_small_the_limit_the_file_stays_below_it_and_the_newest_samples_are_left() {
+    let (_folder, path, mut store) = opened();
+    let bounds = StoreBounds { most: 300_000, ..StoreBounds::default() };
+    let largest = weeks(&mut store, 8, bounds);
+    assert!(largest <= bounds.most, "{largest}");
+    assert!(std::fs::metadata(&path).unwrap().len() <= bounds.most);
+    let samples = store.samples(1, Period::ALWAYS).unwrap();
+    assert_eq!(samples.last().unwrap().at_ms, 8 * DAY_MS - 10_000);
+    assert!(
+        samples.first().unwrap().at_ms < 6 * DAY_MS,
+        "the oldest are thinned before any is gone"
+    );
+}
+
+#[test]
+fn a_process_that_ended_before_the_time_that_is_kept_is_forgotten() {
+    let (_folder, _path, mut store) = opened();
+    let end = ProcessEnd { at_ms: 30, cause: EndCause::Unknown, evidence: Vec::new() };
+    let ended = WatchedProcess { end: Some(end), ..process(1) };
+    let batch = Batch {
+        processes: vec![ended, process(2)],
+        samples: vec![(1, sample(20, 1)), (2, sample(9 * DAY_MS, 1))],
+        censuses: vec![(1, census(20)), (2, census(20))],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    store.thin(StoreBounds::default(), 9 * DAY_MS).unwrap();
+    assert_eq!(store.processes(Period::ALWAYS).unwrap(), [process(2)]);
+    assert_eq!(store.censuses(2).unwrap().len(), 1, "the last one of a process that runs");
+}
+
+#[test]
+fn nothing_of_a_batch_is_written_without_room_and_all_of_it_afterwards() {
+    let (_folder, _path, mut store) = opened();
+    let pages = i64::try_from(store.size().unwrap() / 4096).unwrap();
+    store.connection.pragma_update(None, "max_page_count", pages).unwrap();
+    let samples: Vec<_> = (0..9_000).map(|n| (1, sample(n, n))).collect();
+    let mut batch = Batch { processes: vec![process(1)], samples, ..Batch::default() };
+    let error = store.write(&batch).unwrap_err();
+    assert!(matches!(error, WatchStoreError::Unwritable { .. }), "{error}");
+    assert!(error.to_string().contains("check the free space"), "{error}");
+    assert!(store.processes(Period::ALWAYS).unwrap().is_empty());
+    assert_eq!(batch.shorten(8_000), 1_000);
+    store.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+    store.write(&batch).unwrap();
+    assert_eq!(store.samples(1, Period::ALWAYS).unwrap().len(), 8_000);
+}
