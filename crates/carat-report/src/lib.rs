@@ -57,6 +57,7 @@ mod use_it;
 mod variant_growth_text;
 mod verdict;
 mod verdict_text;
+mod watch_text;
 mod who_text;
 mod wording;
 
@@ -77,7 +78,9 @@ pub use host_text::{HostColumn, host_lines, host_text, tree_text};
 pub use ledger_text::{ledger_text, parts_text};
 pub use markdown::{MARKER, markdown};
 pub use numbers::{count, duration, percent};
-pub use page::{PageOptions, comparison_html, html, ledger_html, recording_html, tune_html};
+pub use page::{
+    PageOptions, comparison_html, html, ledger_html, recording_html, tune_html, watch_html,
+};
 pub use pprof::pprof;
 pub use recording_text::growth_text;
 pub use speedscope::speedscope;
@@ -87,4 +90,5 @@ pub use tune_text::tune_text;
 pub use unshared_text::unshared_text;
 pub use variant_growth_text::variant_growth_text;
 pub use verdict_text::{NextCommands, verdict_text};
+pub use watch_text::{last_words_text, watched_name, watched_text};
 pub use who_text::{dump_who_text, who_text};

@@ -35,12 +35,14 @@ mod sharing;
 mod steps;
 mod tune;
 mod verdict;
+mod watch;
 
 pub use comparison::comparison_html;
 pub use frame::PageOptions;
 pub use ledger_page::ledger_html;
 pub use recording::recording_html;
 pub use tune::tune_html;
+pub use watch::watch_html;
 
 use crate::standing::in_order;
 use crate::text::{one_line, shorten};

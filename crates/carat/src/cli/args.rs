@@ -2,7 +2,7 @@
 
 use crate::cli::{
     Exit, compare, demo, diff, exec, explain, fleet, heap_dump, init, install, load, log, merge,
-    output, plan, ps, record, report, salvage, shell, stats, tune, workload,
+    output, plan, ps, record, report, salvage, shell, stats, tune, watch, workload,
 };
 use crate::target::{exec_helper_main, fail_writes_beyond_limit, reaper_main};
 use carat_load::worker_main;
@@ -40,6 +40,8 @@ enum Command {
     Compare(compare::CompareArgs),
     /// List every Ruby server and script of this host, with its memory and its limit
     Ps(ps::PsArgs),
+    /// Follow every Ruby of this host, and know afterwards how one ended and what had grown
+    Watch(watch::WatchArgs),
     /// Show where every megabyte of a running server is
     Explain(explain::ExplainArgs),
     /// Write the heap of a running Ruby as `ObjectSpace.dump_all` would, without stopping it
@@ -116,6 +118,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Ps(args) => ps::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::HeapDump(args) => heap_dump::run(&args),
         Command::Diff(args) => diff::run(&args),

@@ -23,6 +23,7 @@ mod salvage;
 mod shell;
 mod stats;
 mod tune;
+mod watch;
 mod workload;
 
 use crate::view::output;

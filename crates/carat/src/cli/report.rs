@@ -1,11 +1,14 @@
 //! `carat report`: a page from a results file.
 
-use crate::cli::Exit;
+use crate::cli::{Exit, watch};
 use crate::input::{ReportInput, load_input};
 use crate::work::{ReportFormat, check_budgets, open_in_browser, rendered, write_rendered};
-use carat_report::Budget;
+use crate::view::output;
+use anyhow::{bail, ensure};
+use carat_report::{Budget, watch_html, watched_text};
+use carat_watch::store::is_watch_store;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `carat report`
 #[derive(Debug, Args)]
@@ -14,7 +17,7 @@ use std::path::PathBuf;
     carat report arenas.carat --share --format md           for a pull request\n  \
     carat report arenas.carat --budget 'memory.pss.final<+2%'")]
 pub(crate) struct ReportArgs {
-    /// Results files that `carat compare` wrote or their JSON, several for a comparison, or one recording
+    /// Results files that `carat compare` wrote or their JSON, several for a comparison, or one recording or store of carat watch
     #[arg(required = true)]
     results: Vec<PathBuf>,
     /// Where to write [default: a page beside the file, with .html; any other format to standard output]
@@ -35,16 +38,48 @@ pub(crate) struct ReportArgs {
     /// Open the page in the browser
     #[arg(long)]
     open: bool,
+    #[command(flatten)]
+    period: watch::PeriodArgs,
 }
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let inputs = args.results.iter().map(|path| load_input(path)).collect::<Result<Vec<_>, _>>()?;
     let format = if args.json { ReportFormat::Json } else { args.format };
-    let text = rendered(&inputs, format, args.share)?;
-    let path = write_rendered(&text, format, &args.results[0], args.output.as_deref())?;
-    if let Some(path) = path.filter(|_| args.open) {
-        open_in_browser(&path)?;
+    if let [path] = args.results.as_slice()
+        && is_watch_store(path)
+    {
+        let text = render_watch(path, args, format)?;
+        write(args, format, &text)?;
+        return Ok(Exit::Fine);
     }
+    ensure!(
+        !args.period.is_given(),
+        "--from and --to choose a part of a store of carat watch, alone; leave them out"
+    );
+    let inputs = args.results.iter().map(|path| load_input(path)).collect::<Result<Vec<_>, _>>()?;
+    let text = rendered(&inputs, format, args.share)?;
+    write(args, format, &text)?;
     let results = inputs.iter().filter_map(ReportInput::results);
     Ok(results.map(|one| check_budgets(one, &args.budget)).fold(Exit::Fine, Exit::worse))
+}
+
+/// A period of a store of `carat watch`.
+fn render_watch(path: &Path, args: &ReportArgs, format: ReportFormat) -> anyhow::Result<String> {
+    ensure!(args.budget.is_empty(), "a budget is of a results file; leave out --budget");
+    let period = watch::report(path, &args.period)?;
+    Ok(match format {
+        ReportFormat::Html => watch_html(&period, &output::page_options(args.share)),
+        ReportFormat::Text => watched_text(&period),
+        ReportFormat::Json if !args.share => serde_json::to_string_pretty(&period)? + "\n",
+        _ => bail!(
+            "a store of carat watch is written as html, text or json, and json not with --share"
+        ),
+    })
+}
+
+fn write(args: &ReportArgs, format: ReportFormat, text: &str) -> anyhow::Result<()> {
+    let path = write_rendered(text, format, &args.results[0], args.output.as_deref())?;
+    match path.filter(|_| args.open) {
+        Some(path) => open_in_browser(&path),
+        None => Ok(()),
+    }
 }

@@ -1,0 +1,195 @@
+//! The page of a period of `carat watch`: a curve for each process, how they ended, and what happened.
+
+use crate::chart::reduce::reduce;
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke};
+use crate::page::elements::scrollable;
+use crate::page::frame::{PageOptions, document, footer};
+use crate::page::gallery::Gallery;
+use crate::redact_rules::Audience;
+use crate::text::{one_line, shorten};
+use crate::watch_text::{moment, watched_name};
+use carat_model::watch::{WatchSample, WatchedCurve, WatchedPeriod};
+use carat_model::{Bytes, Unit, count};
+use maud::{Markup, html as markup};
+use std::collections::BTreeMap;
+
+/// Columns of a line; each keeps its minimum and maximum.
+const COLUMNS: usize = 400;
+/// Trees that are drawn, processes of each, and rows of the table of events.
+const TREES: usize = 12;
+const LINES: usize = 12;
+const EVENTS: usize = 400;
+
+/// The page: one file that makes no request.
+pub fn watch_html(period: &WatchedPeriod, options: &PageOptions) -> String {
+    let period = &prepared(period, options.audience);
+    let title = format!(
+        "{} from {} to {}",
+        count(period.processes.len(), "process"),
+        moment(period.from_ms),
+        moment(period.to_ms)
+    );
+    let mut trees: BTreeMap<u32, Vec<&WatchedCurve>> = BTreeMap::new();
+    for curve in &period.processes {
+        trees.entry(curve.process.tree).or_default().push(curve);
+    }
+    let mut trees: Vec<Vec<&WatchedCurve>> = trees.into_values().collect();
+    trees.sort_by_key(|tree| std::cmp::Reverse(tree.iter().filter_map(|one| highest(one)).max()));
+    let left_out = trees.len().saturating_sub(TREES);
+    let mut gallery = Gallery::default();
+    let body = markup! {
+        header.top { span { "Carat watch" } }
+        main {
+            h1 { (title) }
+            section #memory-over-time {
+                h2 { "Memory over time" }
+                p.soft { "Resident memory of each process. Older samples were thinned: of a minute or an hour the largest is kept." }
+                div.grid2 {
+                    @for (number, tree) in trees.iter().take(TREES).enumerate() {
+                        (panel(tree, number, period, &mut gallery))
+                    }
+                }
+                @if left_out > 0 { p.soft { (count(left_out, "smaller tree")) " not drawn." } }
+            }
+            section #processes { h2 { "Processes" } (processes(period)) }
+            section #events { h2 { "Events" } (events(period)) }
+        }
+        (footer(options))
+        (gallery.data(&[]))
+    };
+    document(&title, &body).into_string()
+}
+
+/// Without names of the app and command lines where others read the page.
+fn prepared(period: &WatchedPeriod, audience: Audience) -> WatchedPeriod {
+    let mut period = period.clone();
+    for curve in &mut period.processes {
+        let process = &mut curve.process;
+        process.title = shorten(&one_line(&process.title), 400);
+        if audience == Audience::Shared {
+            process.title.clear();
+            (process.server.app, process.group) = (None, None);
+        }
+    }
+    period
+}
+
+fn highest(curve: &WatchedCurve) -> Option<Bytes> {
+    curve.samples.iter().filter_map(WatchSample::size).max()
+}
+
+fn panel(
+    tree: &[&WatchedCurve],
+    number: usize,
+    period: &WatchedPeriod,
+    gallery: &mut Gallery,
+) -> Markup {
+    let since = |at_ms: u64| at_ms.saturating_sub(period.from_ms) as f64 / 1e3;
+    let mut largest: Vec<&&WatchedCurve> = tree.iter().collect();
+    largest.sort_by_key(|one| std::cmp::Reverse(highest(one)));
+    let lines = largest.iter().take(LINES).enumerate().map(|(class, curve)| {
+        let points: Vec<(f64, f64)> = curve
+            .samples
+            .iter()
+            .filter_map(|one| Some((since(one.at_ms), one.size()?.0 as f64)))
+            .collect();
+        PlotLine {
+            label: curve.process.pid.to_string(),
+            class,
+            stroke: Stroke::Main,
+            points: reduce(&points, COLUMNS),
+        }
+    });
+    let ends = tree.iter().filter_map(|curve| {
+        let end = curve.process.end.as_ref()?;
+        Some((since(end.at_ms), format!("{} ends", curve.process.pid)))
+    });
+    let plot = Plot {
+        x_name: "since the beginning of the period".into(),
+        lines: lines.collect(),
+        markers: ends.take(20).collect(),
+        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
+    };
+    let title = tree.first().map(|curve| watched_name(&curve.process)).unwrap_or_default();
+    let id = format!("watch-{number}");
+    gallery.panel(&title, &plot, &Caption { id: &id, title: &title, description: &title })
+}
+
+fn processes(period: &WatchedPeriod) -> Markup {
+    let row = |curve: &WatchedCurve| {
+        let process = &curve.process;
+        let last = curve.samples.iter().rev().find_map(WatchSample::size);
+        let show = |size: Option<Bytes>| size.map_or("unknown".into(), |size| size.to_string());
+        let end = process.end.as_ref();
+        markup! {
+            tr {
+                th scope="row" { (watched_name(process)) }
+                td { (moment(process.first_ms)) }
+                td.num { (show(highest(curve))) }
+                td.num { (show(last)) }
+                td { @if let Some(end) = end { (moment(end.at_ms)) ": " (end.cause.words()) } @else { "runs" } }
+            }
+        }
+    };
+    scrollable(
+        "Processes",
+        &markup! {
+            table {
+                thead { tr { th { "process" } th { "first seen" } th { "highest" } th { "last" } th { "end" } } }
+                tbody { @for curve in &period.processes { (row(curve)) } }
+            }
+        },
+    )
+}
+
+fn events(period: &WatchedPeriod) -> Markup {
+    let names: BTreeMap<i64, String> = period
+        .processes
+        .iter()
+        .map(|curve| (curve.process.number, watched_name(&curve.process)))
+        .collect();
+    let last = period.events.len().saturating_sub(EVENTS);
+    markup! {
+        @if last > 0 { p.soft { "The last " (EVENTS) " of " (period.events.len()) "." } }
+        ul {
+            @for event in &period.events[last..] {
+                li {
+                    (moment(event.at_ms)) ": "
+                    @if let Some(name) = event.process.and_then(|number| names.get(&number)) { (name) " " }
+                    (shorten(&one_line(&event.text), 400))
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::watch::{WatchEvent, WatchedProcess};
+
+    #[test]
+    fn the_page_draws_each_process_and_a_shared_one_has_no_command_line() {
+        let samples = (0..50_u64).map(|n| WatchSample {
+            at_ms: n * 1000,
+            rss: Some(Bytes(n * 1_000_000)),
+            ..WatchSample::default()
+        });
+        let mut process = WatchedProcess { number: 3, pid: 77, tree: 77, ..Default::default() };
+        process.server.program = "puma".into();
+        process.server.app = Some("secret-app".into());
+        let curve = WatchedCurve { process, samples: samples.collect() };
+        let event = WatchEvent { at_ms: 5, process: Some(3), text: "<b>odd</b>".into() };
+        let period = WatchedPeriod {
+            to_ms: 50_000,
+            processes: vec![curve],
+            events: vec![event],
+            ..WatchedPeriod::default()
+        };
+        let page = watch_html(&period, &PageOptions::default());
+        assert!(page.contains("secret-app (pid 77)") && page.contains("<svg"), "{page}");
+        assert!(page.contains("&lt;b&gt;odd"));
+        let options = PageOptions { audience: Audience::Shared, ..PageOptions::default() };
+        assert!(!watch_html(&period, &options).contains("secret-app"));
+    }
+}

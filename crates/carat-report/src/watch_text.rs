@@ -1,0 +1,399 @@
+//! What `carat watch` kept, as text: the last words of processes, and a period.
+
+use crate::numbers::{bytes_change, duration, grouped_count, short_bytes, signed_bytes};
+use crate::text::{columns, one_line, shorten};
+use carat_model::watch::{
+    LastWords, WatchCensus, WatchSample, WatchedCurve, WatchedPeriod, WatchedProcess,
+};
+use carat_model::{Bytes, count, grouped};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use time::OffsetDateTime;
+
+/// Parts and classes that are named, and bytes below which growth is not worth a line.
+const NAMED: usize = 6;
+const WORTH: u64 = 500_000;
+/// Characters of a title and of a class.
+const TITLE: usize = 70;
+const CLASS: usize = 60;
+
+/// The last words of processes, the last one first.
+pub fn last_words_text(all: &[LastWords], now_ms: u64) -> String {
+    let texts: Vec<String> = all.iter().map(|words| one_text(words, now_ms)).collect();
+    texts.join("\n")
+}
+
+/// The name of a process: what it is, its place, its pid.
+pub fn watched_name(process: &WatchedProcess) -> String {
+    let server = &process.server;
+    let parts = [Some(server.program.clone()), server.version.clone(), server.app.clone()];
+    let mut name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    match process.worker {
+        Some(worker) => name += &format!(" worker {worker}"),
+        None if process.pid == process.tree => {}
+        None => name += &format!(" {}", role(process)),
+    }
+    format!("{} (pid {})", shorten(&one_line(&name), TITLE), process.pid)
+}
+
+fn role(process: &WatchedProcess) -> String {
+    format!("{:?}", process.role).to_lowercase()
+}
+
+fn one_text(words: &LastWords, now_ms: u64) -> String {
+    let process = &words.process;
+    let mut out = String::new();
+    if let Some(end) = &process.end {
+        let ago = duration(now_ms.saturating_sub(end.at_ms) as f64 / 1e3);
+        let (name, cause) = (watched_name(process), end.cause.words());
+        let _ = writeln!(out, "{name} {cause}");
+        let _ = writeln!(out, "  when       {}, {ago} ago", moment(end.at_ms));
+        for evidence in &end.evidence {
+            let _ = writeln!(out, "  because    {evidence}");
+        }
+    }
+    let _ = writeln!(out, "  command    {}", shorten(&one_line(&process.title), TITLE));
+    out += &memory(words);
+    if let Some(group) = &words.group {
+        let used = group.used.map_or("?".into(), |used| used.to_string());
+        let _ = match group.limit {
+            Some(limit) => writeln!(
+                out,
+                "  limit      {used} of {limit} used in {} at the last sample",
+                group.group
+            ),
+            None => writeln!(out, "  limit      none in {}", group.group),
+        };
+    }
+    out += &growth(words);
+    out
+}
+
+fn memory(words: &LastWords) -> String {
+    let known = |sample: &&WatchSample| sample.size().is_some();
+    let (Some(first), Some(last)) =
+        (words.samples.iter().find(known), words.samples.iter().rfind(known))
+    else {
+        return "  memory     unknown: it ended before its first sample\n".into();
+    };
+    let highest = words.samples.iter().filter_map(WatchSample::size).max().unwrap_or_default();
+    let size = |sample: &WatchSample| sample.size().unwrap_or_default();
+    let before = words.process.end.as_ref().map_or(0, |end| end.at_ms.saturating_sub(last.at_ms));
+    let before = duration(before as f64 / 1e3);
+    let mut out = match last.at_ms.saturating_sub(first.at_ms) {
+        0 => format!("  memory     RSS {highest} at the only sample, {before} before its end\n"),
+        passed => format!(
+            "  memory     RSS {} at the last sample, {before} before its end; {} when first seen, {} earlier; highest {highest}\n",
+            size(last),
+            size(first),
+            duration(passed as f64 / 1e3),
+        ),
+    };
+    if let Some(sample) = words.samples.iter().rfind(|sample| sample.pss.is_some())
+        && let Some(pss) = sample.pss
+    {
+        let _ = write!(out, "             PSS {pss}");
+        if let Some(swap) = last.swap.filter(|swap| swap.0 > 0) {
+            let _ = write!(out, ", swap {swap}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// What the last reading says, compared with an earlier one.
+fn growth(words: &LastWords) -> String {
+    let Some(last) = &words.last else {
+        return "  grown      unknown: it was not read before its end\n".into();
+    };
+    let mut out = String::new();
+    match &words.earlier {
+        Some(earlier) => {
+            let _ = writeln!(
+                out,
+                "  grown      from {} to {} ({}; then read because {})",
+                moment(earlier.at_ms),
+                moment(last.at_ms),
+                duration(last.at_ms.saturating_sub(earlier.at_ms) as f64 / 1e3),
+                last.reason.words(),
+            );
+            let parts = grown_parts(earlier, last);
+            let classes = grown_classes(earlier, last);
+            if parts.is_empty() && classes.is_empty() {
+                out += "             nothing by more than 0.5 MB\n";
+            }
+            out += &aligned(&parts);
+            out += &aligned(&classes);
+        }
+        None => {
+            let _ = writeln!(
+                out,
+                "  composed   at {}, the only reading: growth is unknown",
+                moment(last.at_ms)
+            );
+            out += &aligned(&present_parts(last));
+        }
+    }
+    for reason in last.unknown.iter().take(3) {
+        let _ = writeln!(out, "  unknown    {reason}");
+    }
+    out
+}
+
+fn grown_parts(earlier: &WatchCensus, last: &WatchCensus) -> Vec<(String, String)> {
+    let before: BTreeMap<_, _> = earlier.parts.iter().copied().collect();
+    // A part that is missing from a reading that could not tell the heap is unknown, not grown.
+    let comparable = |kind| before.contains_key(kind) || earlier.unknown.is_empty();
+    let mut grown: Vec<_> = last
+        .parts
+        .iter()
+        .filter(|(kind, _)| comparable(kind))
+        .map(|(kind, now)| (kind, before.get(kind).copied().unwrap_or_default(), *now))
+        .filter(|(_, before, now)| now.0.saturating_sub(before.0) >= WORTH)
+        .collect();
+    grown.sort_by_key(|(_, before, now)| std::cmp::Reverse(now.0 - before.0));
+    let line = |(kind, before, now): (&carat_model::ledger::PartKind, Bytes, Bytes)| {
+        let change = signed_bytes(now.0 as f64 - before.0 as f64, now.0 as f64);
+        (
+            kind.label().to_owned(),
+            format!("{change}  ({})", bytes_change(before.0 as f64, now.0 as f64)),
+        )
+    };
+    grown.into_iter().take(NAMED).map(line).collect()
+}
+
+fn grown_classes(earlier: &WatchCensus, last: &WatchCensus) -> Vec<(String, String)> {
+    let before: BTreeMap<&str, _> =
+        earlier.classes.iter().map(|class| (class.name.as_str(), class)).collect();
+    let mut grown = Vec::new();
+    for class in &last.classes {
+        let known = before.get(class.name.as_str());
+        // Not listed then means fewer bytes than every class that was.
+        let was = match known {
+            Some(known) => known.objects,
+            None if !earlier.cut => 0,
+            None => continue,
+        };
+        let added = class.objects.saturating_sub(was);
+        let bytes = |one: &carat_model::watch::WatchedClass| {
+            one.slot_bytes.saturating_add(one.malloc_bytes.unwrap_or_default())
+        };
+        let more = bytes(class).saturating_sub(known.map_or(0, |known| bytes(known)));
+        // Slots alone hide what the objects hold, so that many objects count too.
+        if added > 0 && (more >= WORTH || added >= 1000) {
+            grown.push((more, class, added));
+        }
+    }
+    grown.sort_by_key(|(more, ..)| std::cmp::Reverse(*more));
+    let line = |(more, class, added): (u64, &carat_model::watch::WatchedClass, u64)| {
+        let with = if class.malloc_bytes.is_some() { "" } else { " of slots" };
+        let text = format!(
+            "+{}, {} now; +{}{with}",
+            grouped_count(added, "object"),
+            grouped(class.objects),
+            short_bytes(more as f64)
+        );
+        (shorten(&one_line(&class.name), CLASS), text)
+    };
+    grown.into_iter().take(NAMED).map(line).collect()
+}
+
+fn present_parts(last: &WatchCensus) -> Vec<(String, String)> {
+    let mut parts = last.parts.clone();
+    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let parts = parts.into_iter().take(NAMED);
+    parts.map(|(kind, bytes)| (kind.label().to_owned(), bytes.to_string())).collect()
+}
+
+fn aligned(rows: &[(String, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
+    let line = |(name, text): &(String, String)| {
+        format!("             {name}{}  {text}\n", " ".repeat(width - columns(name)))
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A moment in UTC: `2026-11-21 02:14:07 UTC`.
+pub(crate) fn moment(unix_ms: u64) -> String {
+    let seconds = i64::try_from(unix_ms / 1000).ok();
+    let time = seconds.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    time.map_or_else(
+        || "unknown time".to_owned(),
+        |time| {
+            let (hour, minute, second) = time.to_hms();
+            format!("{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
+        },
+    )
+}
+
+/// A period as a table: a line for each process.
+pub fn watched_text(period: &WatchedPeriod) -> String {
+    let mut rows = vec![
+        ["process", "samples", "first", "last", "highest", "growth/h", "end"].map(str::to_owned),
+    ];
+    rows.extend(period.processes.iter().map(row));
+    if rows.len() == 1 {
+        return "No process was followed in this time.\n".into();
+    }
+    let width = |column: usize| rows.iter().map(|row| columns(&row[column])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..7).map(width).collect();
+    let mut out = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width - columns(cell));
+            line += &if at == 0 || at == 6 {
+                format!("{cell}{pad}  ")
+            } else {
+                format!("{pad}{cell}  ")
+            };
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    let _ = writeln!(
+        out,
+        "{} and {} from {} to {}. Sizes are RSS.",
+        count(rows.len() - 1, "process"),
+        count(period.events.len(), "event"),
+        moment(period.from_ms),
+        moment(period.to_ms)
+    );
+    out
+}
+
+fn row(curve: &WatchedCurve) -> [String; 7] {
+    let sizes: Vec<(u64, Bytes)> =
+        curve.samples.iter().filter_map(|one| Some((one.at_ms, one.size()?))).collect();
+    let show = |size: Option<Bytes>| size.map_or("?".into(), |size| size.to_string());
+    let end = curve.process.end.as_ref().map_or("runs".into(), |end| end.cause.words());
+    [
+        watched_name(&curve.process),
+        grouped(curve.samples.len() as u64),
+        show(sizes.first().map(|one| one.1)),
+        show(sizes.last().map(|one| one.1)),
+        show(sizes.iter().map(|one| one.1).max()),
+        hourly(&sizes).map_or("?".into(), |rate| signed_bytes(rate, rate)),
+        end,
+    ]
+}
+
+/// Bytes per hour in the second half, between the medians of its two halves; `None` where there are too few samples.
+pub(crate) fn hourly(sizes: &[(u64, Bytes)]) -> Option<f64> {
+    // The first half may be the start of the server, which grows without a leak.
+    let later = sizes.get(sizes.len() / 2..).filter(|later| later.len() >= 6)?;
+    let (one, other) = later.split_at(later.len() / 2);
+    let middle = |half: &[(u64, Bytes)]| {
+        let mut bytes: Vec<u64> = half.iter().map(|one| one.1.0).collect();
+        bytes.sort_unstable();
+        Some((half.get(half.len() / 2)?.0 as f64, *bytes.get(bytes.len() / 2)? as f64))
+    };
+    let (before, after) = (middle(one)?, middle(other)?);
+    let hours = (after.0 - before.0) / 3.6e6;
+    (hours > 0.0).then(|| (after.1 - before.1) / hours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::host::{ProcessRole, ServerName};
+    use carat_model::ledger::PartKind;
+    use carat_model::watch::{CensusReason, EndCause, GroupSample, ProcessEnd, WatchedClass};
+
+    const START: u64 = 1_795_000_000_000;
+
+    fn census(at_ms: u64, malloc: u64, strings: u64) -> WatchCensus {
+        let class = |name: &str, objects| WatchedClass {
+            name: name.into(),
+            objects,
+            slot_bytes: objects * 40,
+            malloc_bytes: None,
+        };
+        WatchCensus {
+            at_ms,
+            reason: CensusReason::Grew,
+            pss: Some(Bytes(malloc)),
+            parts: vec![(PartKind::MallocLive, Bytes(malloc)), (PartKind::Stacks, Bytes(100))],
+            objects: Some(strings),
+            classes: vec![class("String", strings), class("Hash", 10)],
+            cut: true,
+            unknown: Vec::new(),
+            cpu_seconds: 0.1,
+        }
+    }
+
+    fn words() -> LastWords {
+        let sample =
+            |at_ms, rss| WatchSample { at_ms, rss: Some(Bytes(rss)), ..Default::default() };
+        let end = ProcessEnd {
+            at_ms: START + 3_604_000,
+            cause: EndCause::Oom,
+            evidence: vec!["SIGKILL ended it".into()],
+        };
+        let server = ServerName { program: "puma".into(), version: Some("6.6".into()), app: None };
+        let process = WatchedProcess {
+            pid: 4312,
+            server,
+            role: ProcessRole::Worker,
+            worker: Some(1),
+            title: "puma: cluster worker 1".into(),
+            end: Some(end),
+            ..WatchedProcess::default()
+        };
+        LastWords {
+            process,
+            samples: vec![sample(START, 100_000_000), sample(START + 3_600_000, 500_000_000)],
+            group: Some(GroupSample {
+                group: "/app".into(),
+                used: Some(Bytes(510_000_000)),
+                limit: Some(Bytes(512_000_000)),
+                ..GroupSample::default()
+            }),
+            earlier: Some(census(START, 50_000_000, 2_000)),
+            last: Some(census(START + 3_590_000, 450_000_000, 202_000)),
+        }
+    }
+
+    #[test]
+    fn last_words_say_how_it_ended_how_large_it_was_and_what_had_grown() {
+        let text = last_words_text(&[words()], START + 3_664_000);
+        for expected in [
+            "puma 6.6 worker 1 (pid 4312) was killed by the kernel because memory ran out",
+            ", 60 s ago",
+            "because    SIGKILL ended it",
+            "RSS 500.0 MB at the last sample, 4.0 s before its end; 100.0 MB when first seen",
+            "510.0 MB of 512.0 MB used in /app",
+            "malloc, live  +400.0 MB  (50.0 → 450.0 MB)",
+            "+200,000 objects, 202,000 now; +8.00 MB of slots",
+        ] {
+            assert!(text.contains(expected), "no `{expected}` in:\n{text}");
+        }
+        assert!(!text.contains("Hash"), "{text}");
+    }
+
+    #[test]
+    fn what_was_never_read_is_unknown() {
+        let unread = LastWords { earlier: None, last: None, samples: Vec::new(), ..words() };
+        let text = last_words_text(&[unread], START);
+        assert!(
+            text.contains("grown      unknown") && text.contains("memory     unknown"),
+            "{text}"
+        );
+        let once = LastWords { earlier: None, ..words() };
+        assert!(last_words_text(&[once], START).contains("the only reading: growth is unknown"));
+    }
+
+    #[test]
+    fn a_period_has_a_line_for_each_process_and_the_rate_of_its_second_half() {
+        let samples = (0..100).map(|n| WatchSample {
+            at_ms: START + n * 60_000,
+            rss: Some(Bytes(100_000_000 + n * 1_000_000)),
+            ..WatchSample::default()
+        });
+        let curve = WatchedCurve { process: words().process, samples: samples.collect() };
+        let period = WatchedPeriod { processes: vec![curve], ..WatchedPeriod::default() };
+        let text = watched_text(&period);
+        assert!(text.contains("+60.0 MB") && text.contains("199.0 MB"), "{text}");
+        assert!(watched_text(&WatchedPeriod::default()).contains("No process"));
+    }
+}
