@@ -98,6 +98,7 @@ mod tidy;
 mod trial_commands;
 mod tune_fake;
 mod tune_run;
+mod watch;
 mod who;
 mod who_since;
 mod workloads;
