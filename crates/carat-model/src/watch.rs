@@ -170,9 +170,7 @@ impl EndCause {
         match self {
             Self::Oom => "was killed by the kernel because memory ran out".into(),
             Self::ProbablyOom => "was probably killed by the kernel because memory ran out".into(),
-            Self::Signal(9) => {
-                "was killed by SIGKILL, and not for lack of memory as far as its group says".into()
-            }
+            Self::Signal(9) => "was killed by SIGKILL".into(),
             Self::Signal(number) => format!("was ended by {}", signal_name(number)),
             Self::Exited(0) => "exited normally".into(),
             Self::Exited(code) => format!("exited with code {code}"),

@@ -14,7 +14,7 @@ pub struct EndSigns {
     pub group_kills: Option<(u64, u64)>,
     /// The same of the whole machine.
     pub machine_kills: Option<(u64, u64)>,
-    /// Processes of its group that vanished in the same round, itself included.
+    /// Processes of its group that vanished in the same round and may have been killed by SIGKILL, itself included.
     pub vanished_together: usize,
     /// Its pid runs another program now.
     pub is_replaced: bool,
@@ -42,8 +42,19 @@ pub fn cause(signs: &EndSigns) -> (EndCause, Vec<String>) {
     }
     if let Some((before, now)) = risen {
         evidence.push(format!(
-            "its control group counted {now} kills for lack of memory, and {before} at the sample before"
+            "its control group counts {now} killed for lack of memory, and counted {before} at the sample before"
         ));
+    }
+    if signs.status == Some(ExitStatus::Signal(KILL)) && risen.is_none() {
+        evidence.push(match (signs.group_kills, signs.machine_kills) {
+            (Some(_), _) => "its control group counted no kill for lack of memory meanwhile".into(),
+            (None, Some((before, now))) if now <= before => {
+                "the kernel killed nothing on this machine for lack of memory meanwhile".into()
+            }
+            _ => {
+                "whether that was for lack of memory is unknown: no count of it can be read".into()
+            }
+        });
     }
     if signs.in_kernel_log == Some(true) {
         evidence.push("the kernel's log names it as killed for lack of memory".into());
@@ -128,12 +139,21 @@ mod tests {
             group_kills: Some((2, 2)),
             ..signs()
         };
-        assert_eq!(cause(&killed).0, EndCause::Signal(KILL));
+        let (found, evidence) = cause(&killed);
+        assert_eq!(found, EndCause::Signal(KILL));
+        assert!(evidence[1].contains("counted no kill for lack of memory"), "{evidence:?}");
         // Another process of the machine ran out of memory in its own group.
         let elsewhere = EndSigns { machine_kills: Some((4, 5)), ..killed.clone() };
         assert_eq!(cause(&elsewhere).0, EndCause::Signal(KILL));
         let unseen = EndSigns { group_kills: None, ..elsewhere };
         assert_eq!(cause(&unseen).0, EndCause::ProbablyOom);
+        let blind = EndSigns { machine_kills: None, ..unseen };
+        let (found, evidence) = cause(&blind);
+        assert_eq!(found, EndCause::Signal(KILL));
+        assert!(
+            evidence[1].contains("whether that was for lack of memory is unknown"),
+            "{evidence:?}"
+        );
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl<S: Senses> Recorder<S> {
                 self.thin(now, says);
             }
             Err(error) => {
+                self.store.make_room();
                 let dropped = self.pending.shorten(PENDING);
                 if !std::mem::replace(&mut self.is_blocked, true) {
                     says.push(format!("{error}; samples are kept in memory meanwhile"));

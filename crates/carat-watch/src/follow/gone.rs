@@ -1,8 +1,8 @@
 //! Processes that are gone: by this watch, and between two of them.
 
-use crate::ending::{EndSigns, cause};
+use crate::ending::{EndSigns, ExitStatus, cause};
 use crate::follow::Senses;
-use crate::follow::round::{Followed, Follower, Moment, Round, event};
+use crate::follow::state::{Followed, Follower, Moment, Round, event};
 use carat_model::watch::{EndCause, ProcessEnd, WatchedProcess};
 use carat_proc::observe::{group_folder, group_kills, oom_kills};
 use carat_proc::process::{Identity, Stat};
@@ -32,7 +32,7 @@ impl<S: Senses> Follower<S> {
             }
             let in_log = is_of_this_boot.then(|| self.senses.in_log(identity)).flatten();
             let mut evidence = vec![match alive_ms {
-                Some(ms) => format!("the last round before its end was at {ms} ms of Unix time"),
+                Some(_) => "it was there at the last round of an earlier watch, and gone when this one began".into(),
                 None => "no round was complete before its end".into(),
             }];
             if !is_of_this_boot {
@@ -72,17 +72,20 @@ impl<S: Senses> Follower<S> {
             }
         }
         let machine = oom_kills(&self.root);
-        let by_group = |all: &[(Identity, _)], group: &Option<String>| {
-            let of_group = all.iter().filter(|(identity, _)| {
-                self.followed.get(identity).is_some_and(|one| one.process.group == *group)
-            });
-            of_group.count()
+        // One that exited by itself is none of those that the group counted.
+        let group_of = |identity: &Identity| {
+            self.followed.get(identity).and_then(|one| one.process.group.clone())
         };
+        let killed: Vec<Option<String>> = gone
+            .iter()
+            .filter(|(_, status)| matches!(status, None | Some(ExitStatus::Signal(9))))
+            .map(|(identity, _)| group_of(identity))
+            .collect();
         let together: Vec<usize> = gone
             .iter()
             .map(|(identity, _)| {
-                let group = self.followed.get(identity).map(|one| one.process.group.clone());
-                by_group(&gone, &group.flatten())
+                let group = group_of(identity);
+                killed.iter().filter(|other| **other == group).count()
             })
             .collect();
         for ((identity, status), vanished_together) in gone.into_iter().zip(together) {

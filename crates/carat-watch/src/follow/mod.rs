@@ -5,12 +5,14 @@
 
 mod allowance;
 mod due;
+mod finder;
 mod found;
 mod gone;
 mod hour;
 mod round;
+mod state;
 
-pub use round::{FollowOptions, Follower, Moment, Round};
+pub use state::{FollowOptions, Follower, Moment, Round};
 
 use crate::ending::ExitStatus;
 use carat_model::watch::{CensusReason, WatchCensus};

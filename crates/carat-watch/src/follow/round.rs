@@ -1,24 +1,19 @@
 //! One round after the other.
 
 use crate::follow::Senses;
-use crate::follow::allowance::Allowance;
 use crate::follow::due::{DueSigns, due, is_urgent};
-use crate::follow::found::{Finder, is_wanted};
-use crate::follow::hour::HourOfSizes;
+use crate::follow::state::{Followed, Follower, Moment, Round, event};
 use crate::metrics::{MetricProcess, MetricState, cause_label};
 use crate::rule::RuleProcess;
 use crate::store::Batch;
-use carat_model::watch::{
-    CensusReason, EndCause, GroupSample, WatchCensus, WatchEvent, WatchSample, WatchedProcess,
-};
+use carat_model::watch::{CensusReason, EndCause, GroupSample, WatchSample};
 use carat_model::{Bytes, count};
 use carat_proc::observe::{
     Status, group_kills, memory_pressure, nearest_limit, oom_kills, parse_rollup, parse_status,
 };
 use carat_proc::process::{Identity, ProcRoot, Stat};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Difference of the two clocks from one round to the next that is a jump, in milliseconds.
@@ -27,6 +22,8 @@ const JUMP_MS: u64 = 5_000;
 const COVERED: u64 = 128 << 30;
 /// Proportional memory of that age is acted on, at least.
 const FRESH: Duration = Duration::from_secs(60);
+/// A longer time between two rounds is said from this multiple on.
+const WORTH_SAYING: f64 = 1.5;
 /// Growth since the last reading that is read on a busy machine too, as a factor.
 const GREW_MUCH: f64 = 1.2;
 /// The least time from one round to the next, in which several ends are one round.
@@ -34,112 +31,7 @@ const SOONEST: Duration = Duration::from_millis(500);
 /// Load of the machine, in processes that want to run for each core, above which nothing is read that can wait.
 const BUSY: f64 = 2.0;
 
-/// What to follow, and how gently.
-#[derive(Debug, Clone)]
-pub struct FollowOptions {
-    /// Only trees of which the name or a command line has one of these texts; all where there is none.
-    pub matching: Vec<String>,
-    /// Time from one round to the next.
-    pub every: Duration,
-    /// The share of one core that watching may take, as a fraction.
-    pub share: f64,
-    /// The name of the boot (`/proc/sys/kernel/random/boot_id`).
-    pub boot: Option<String>,
-}
-
-/// Now, by two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Time since any fixed moment, which no one sets.
-    pub since: Duration,
-    /// Unix time in milliseconds: a label.
-    pub wall_ms: u64,
-}
-
-/// What one round found.
-#[derive(Debug, Clone, Default)]
-pub struct Round {
-    pub batch: Batch,
-    /// What the user should know, a sentence each.
-    pub says: Vec<String>,
-    /// Time until the next one, and the least where a process ends before.
-    pub next: Duration,
-    pub soonest: Duration,
-}
-
-/// One process that is followed.
-#[derive(Debug, Clone)]
-pub(super) struct Followed {
-    pub(super) process: WatchedProcess,
-    pub(super) identity: Identity,
-    pub(super) folder: Option<PathBuf>,
-    /// The count of kills in its group at the last sample.
-    pub(super) kills: Option<u64>,
-    pub(super) sample: Option<WatchSample>,
-    pub(super) pss_at: Option<Duration>,
-    /// The state at its last reading.
-    pub(super) read: Option<DueSigns>,
-    /// Rounds in which it was a zombie without a status.
-    pub(super) dead_rounds: u32,
-    /// The latest reading.
-    pub(super) census: Option<WatchCensus>,
-    /// The latest proportional and private memory.
-    pub(super) proportional: Option<(Bytes, Bytes)>,
-    pub(super) hour: HourOfSizes,
-    pub(super) stat: Option<Stat>,
-}
-
-/// Follows the Rubies of a host.
-#[derive(Debug)]
-pub struct Follower<S> {
-    pub(super) root: ProcRoot,
-    pub(super) options: FollowOptions,
-    pub(super) senses: S,
-    pub(super) followed: BTreeMap<Identity, Followed>,
-    pub(super) finder: Finder,
-    pub(super) next_number: i64,
-    pub(super) machine_kills: Option<u64>,
-    /// The latest figures of each group.
-    groups: BTreeMap<String, GroupSample>,
-    /// Ends since the beginning, by server and cause.
-    pub(super) ends: BTreeMap<(String, &'static str), u64>,
-    rounds: u64,
-    allowance: Allowance,
-    last: Option<Moment>,
-    /// What was said and still holds, so that it is said once.
-    said: BTreeMap<&'static str, ()>,
-}
-
 impl<S: Senses> Follower<S> {
-    /// A follower whose first new process gets this number.
-    pub fn new(root: ProcRoot, options: FollowOptions, senses: S, next_number: i64) -> Self {
-        Self {
-            allowance: Allowance::new(options.share),
-            root,
-            options,
-            senses,
-            followed: BTreeMap::new(),
-            finder: Finder::default(),
-            next_number,
-            machine_kills: None,
-            groups: BTreeMap::new(),
-            ends: BTreeMap::new(),
-            rounds: 0,
-            last: None,
-            said: BTreeMap::new(),
-        }
-    }
-
-    /// The senses, to wait with.
-    pub fn senses(&self) -> &S {
-        &self.senses
-    }
-
-    /// Processes that are followed, with the last sample of each.
-    pub fn current(&self) -> impl Iterator<Item = (&WatchedProcess, Option<&WatchSample>)> {
-        self.followed.values().map(|one| (&one.process, one.sample.as_ref()))
-    }
-
     /// What is known now, for whoever asks; the size of the store is known to the caller.
     pub fn metrics(&self, classes: usize) -> MetricState<'_> {
         let processes = self.followed.values().map(|one| MetricProcess {
@@ -218,7 +110,7 @@ impl<S: Senses> Follower<S> {
         round.next = self.allowance.interval(self.options.every, cheap);
         // A server whose children end all the time must not be looked at all the time.
         round.soonest = if self.allowance.allows() { SOONEST } else { round.next };
-        let backs_off = round.next > self.options.every;
+        let backs_off = round.next > self.options.every.mul_f64(WORTH_SAYING);
         let seconds = round.next.as_secs_f64();
         self.say("interval", backs_off, now, &mut round, || {
             format!(
@@ -432,15 +324,6 @@ impl<S: Senses> Follower<S> {
     pub(super) fn may_find(&self) -> bool {
         self.allowance.allows_urgent()
     }
-
-    pub(super) fn is_wanted(&self, name: &str, titles: &[&str]) -> bool {
-        is_wanted(&self.options.matching, name, titles)
-    }
-}
-
-/// Adds an event.
-pub(super) fn event(round: &mut Round, now: Moment, process: Option<i64>, text: String) {
-    round.batch.events.push(WatchEvent { at_ms: now.wall_ms, process, text });
 }
 
 /// Whether a process still runs with its memory, which a process that ends loses first.

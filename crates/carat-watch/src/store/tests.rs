@@ -185,6 +185,26 @@ fn a_folder_that_cannot_be_written_to_is_read_all_the_same() {
     assert_eq!(count, 1);
 }
 
+#[test]
+fn of_thousands_that_ended_while_the_disk_was_full_the_oldest_go_with_their_samples() {
+    let (_folder, _path, mut store) = opened();
+    let end = ProcessEnd { at_ms: 30, cause: EndCause::Unknown, evidence: Vec::new() };
+    let mut batch = Batch::default();
+    for number in 1..=50 {
+        batch.processes.push(process(number));
+        batch.samples.push((number, sample(1, 1)));
+        if number < 50 {
+            batch.processes.push(WatchedProcess { end: Some(end.clone()), ..process(number) });
+        }
+    }
+    batch.shorten(200);
+    store.write(&batch).unwrap();
+    let left: Vec<i64> =
+        store.processes(Period::ALWAYS).unwrap().iter().map(|one| one.number).collect();
+    assert_eq!(left, (40..=50).collect::<Vec<i64>>());
+    assert_eq!(store.samples(50, Period::ALWAYS).unwrap().len(), 1);
+}
+
 /// Weeks of one process with a peak an hour, in steps of ten seconds.
 fn weeks(store: &mut WatchStore, days: u64, bounds: StoreBounds) -> u64 {
     // Thousands of commits need not reach the disk here.

@@ -82,6 +82,16 @@ impl WatchStore {
         self.size()
     }
 
+    /// Moves what is in the log into the file, so that the log takes no room; nothing where that fails too.
+    pub fn make_room(&mut self) {
+        let made = self.with(|connection| {
+            connection.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+        });
+        if let Err(error) = made {
+            tracing::debug!(%error, "no room could be made");
+        }
+    }
+
     /// Bytes of the file.
     ///
     /// # Errors

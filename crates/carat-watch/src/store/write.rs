@@ -6,6 +6,7 @@ use crate::store::rows::{
 use crate::store::{WatchStore, WatchStoreError};
 use carat_model::watch::{GroupSample, WatchCensus, WatchEvent, WatchSample, WatchedProcess};
 use rusqlite::params;
+use std::collections::BTreeSet;
 
 /// What is to be written. Several rounds are one batch where the disk was full in between.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -42,7 +43,21 @@ impl Batch {
             all.drain(..excess);
             excess
         }
-        // Processes stay: without them their samples would belong to nobody.
+        // Of processes only those go that have ended, with what belongs to them: others get more samples.
+        let ended = self.processes.iter().filter(|one| one.end.is_some()).count();
+        let mut excess = ended.saturating_sub(most / 20);
+        let mut dropped = BTreeSet::new();
+        self.processes.retain(|one| {
+            let goes = excess > 0 && one.end.is_some();
+            excess -= usize::from(goes);
+            if goes {
+                dropped.insert(one.number);
+            }
+            !goes
+        });
+        self.processes.retain(|one| !dropped.contains(&one.number));
+        self.samples.retain(|(of, _)| !dropped.contains(of));
+        self.censuses.retain(|(of, _)| !dropped.contains(of));
         cut(&mut self.samples, most)
             + cut(&mut self.groups, most)
             + cut(&mut self.censuses, most / 20)
