@@ -27,6 +27,8 @@ pub enum ExitStatus {
     Signal(i32),
 }
 
+/// A server loads its app in this time, in milliseconds.
+const START_MS: u64 = 5 * 60_000;
 /// SIGKILL, by which the kernel kills (mm/oom_kill.c).
 const KILL: i32 = 9;
 
@@ -108,14 +110,18 @@ fn machine_killed(signs: &EndSigns) -> bool {
     signs.machine_kills.is_some_and(|(before, now)| now > before)
 }
 
-/// The earlier reading with which the last one is compared: the first, after which everything came.
-pub(crate) fn compared(before_last: Vec<WatchCensus>) -> Option<WatchCensus> {
-    before_last.into_iter().next()
+/// The earlier reading with which the last one is compared: the first one after the start of a server, in which it grows
+/// without a leak, or the very first where all are of that time.
+pub(crate) fn compared(before_last: Vec<WatchCensus>, first_ms: u64) -> Option<WatchCensus> {
+    let started_ms = first_ms.saturating_add(START_MS);
+    let place = before_last.iter().position(|census| census.at_ms >= started_ms).unwrap_or(0);
+    before_last.into_iter().nth(place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_model::watch::CensusReason;
 
     fn signs() -> EndSigns {
         EndSigns { vanished_together: 1, ..EndSigns::default() }
@@ -179,6 +185,27 @@ mod tests {
         assert!(evidence.iter().any(|line| line.contains("2 processes of its group")));
         assert_eq!(cause(&signs()), (EndCause::Unknown, Vec::new()));
         assert_eq!(cause(&EndSigns { is_replaced: true, ..signs() }).0, EndCause::Replaced);
+    }
+
+    #[test]
+    fn what_grew_is_told_since_the_server_had_started() {
+        let census = |at_ms| WatchCensus {
+            at_ms,
+            reason: CensusReason::Hourly,
+            pss: None,
+            parts: Vec::new(),
+            objects: None,
+            classes: Vec::new(),
+            cut: false,
+            unknown: Vec::new(),
+            cpu_seconds: 0.0,
+        };
+        let of = |times: &[u64]| {
+            let all = times.iter().map(|at_ms| census(*at_ms)).collect();
+            compared(all, 1_000).map(|census| census.at_ms)
+        };
+        assert_eq!(of(&[2_000, 200_000, 400_000, 900_000]), Some(400_000));
+        assert_eq!((of(&[2_000, 200_000]), of(&[])), (Some(2_000), None));
     }
 
     #[test]

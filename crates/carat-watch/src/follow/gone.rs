@@ -3,11 +3,14 @@
 use crate::ending::{EndSigns, ExitStatus, cause};
 use crate::follow::Senses;
 use crate::follow::state::{Followed, Follower, Moment, Round, event};
+use carat_model::counted;
 use carat_model::watch::{EndCause, ProcessEnd, WatchedProcess};
 use carat_proc::observe::{group_folder, group_kills, oom_kills};
 use carat_proc::process::{Identity, Stat};
 use std::collections::{BTreeSet, HashMap};
 
+/// Ends of one round that are said one by one.
+const SAID: usize = 5;
 /// Rounds in which the status of a zombie, which its parent has not asked for, is waited for.
 const DEAD_ROUNDS: u32 = 3;
 
@@ -105,6 +108,15 @@ impl<S: Senses> Follower<S> {
         }
     }
 
+    /// Says the ends of a round: a few by name, the others by number.
+    pub(super) fn say_ends(round: &mut Round) {
+        let others = round.ends.len().saturating_sub(SAID);
+        round.says.extend(round.ends.drain(..).take(SAID));
+        if others > 0 {
+            round.says.push(format!("{others} other {} ended", counted(&others, "process")));
+        }
+    }
+
     /// Ends those that run another program now.
     pub(super) fn replaced(&mut self, there: &BTreeSet<Identity>, now: Moment, round: &mut Round) {
         let gone: Vec<Identity> =
@@ -132,7 +144,11 @@ fn end(
     round: &mut Round,
 ) {
     event(round, now, Some(process.number), cause.words());
-    round.says.push(format!("process {} ({}) {}", process.pid, process.title, cause.words()));
+    // The store has all of them; a server whose jobs are processes would fill a log with normal ends.
+    if cause != EndCause::Exited(0) {
+        let text = format!("process {} ({}) {}", process.pid, process.title, cause.words());
+        round.ends.push(text);
+    }
     let end = Some(ProcessEnd { at_ms: now.wall_ms, cause, evidence });
     round.batch.processes.push(WatchedProcess { end, ..process });
 }

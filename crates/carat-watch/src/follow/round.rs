@@ -95,6 +95,7 @@ impl<S: Senses> Follower<S> {
         let before = self.senses.cpu();
         self.find_new(&stats, now, &mut round);
         let finding = self.senses.cpu().saturating_sub(before);
+        Self::say_ends(&mut round);
         for one in self.followed.values_mut() {
             one.stat = stats.get(&one.identity.pid).cloned();
         }

@@ -41,6 +41,8 @@ pub struct Round {
     pub batch: Batch,
     /// What the user should know, a sentence each.
     pub says: Vec<String>,
+    /// Ends that are to be said.
+    pub(super) ends: Vec<String>,
     /// Time until the next one, and the least where a process ends before.
     pub next: Duration,
     pub soonest: Duration,

@@ -219,6 +219,24 @@ fn a_kill_that_is_counted_while_the_process_is_still_ending_is_not_lost() {
 }
 
 #[test]
+fn of_many_ends_a_few_are_said_and_normal_ones_are_only_kept() {
+    let machine = Machine::new();
+    for pid in 10..30 {
+        machine.process(pid, "ruby job.rb", RUBY);
+    }
+    let mut follower = follower(&machine, &[]);
+    follower.round(at(0));
+    for pid in 10..30 {
+        machine.end(pid);
+        let status = if pid < 20 { ExitStatus::Exited(0) } else { ExitStatus::Signal(11) };
+        follower.senses.statuses.insert(pid, status);
+    }
+    let round = follower.round(at(10));
+    assert_eq!((ends(&round).len(), round.says.len()), (20, 6), "{:?}", round.says);
+    assert_eq!(round.says[5], "5 other processes ended");
+}
+
+#[test]
 fn growth_and_a_near_limit_bring_readings_which_wait_where_they_cost_more_than_their_share() {
     let machine = Machine::new();
     machine.process(10, "ruby job.rb", RUBY);

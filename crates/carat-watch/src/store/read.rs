@@ -1,5 +1,6 @@
 //! Reads what was kept.
 
+use crate::ending::compared;
 use crate::store::rows::{
     GROUP, PROCESS, SAMPLE, read_census, read_event, read_group, read_process, read_sample, signed,
 };
@@ -152,6 +153,7 @@ impl WatchStore {
         };
         let mut censuses = self.censuses(process.number)?;
         let last = censuses.pop();
-        Ok(LastWords { earlier: crate::ending::compared(censuses), process, samples, group, last })
+        let earlier = compared(censuses, process.first_ms);
+        Ok(LastWords { process, samples, group, earlier, last })
     }
 }
