@@ -5,7 +5,7 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke};
 use crate::page::elements::scrollable;
 use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
-use crate::redact_rules::Audience;
+use carat_redact::Audience;
 use crate::text::{one_line, shorten};
 use crate::watch_text::{moment, watched_name};
 use carat_model::watch::{WatchSample, WatchedCurve, WatchedPeriod};
