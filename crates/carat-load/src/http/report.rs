@@ -216,3 +216,24 @@ fn add_pace(findings: &mut Findings, load: &HttpLoad, shared: &HttpShared, count
         findings.backlog(counts.waited, counts.due, message);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_responses_being_redirects_is_a_finding() {
+        for (redirects, said) in
+            [(0, None), (2, None), (3, Some("3 of 4 ")), (4, Some("all of 4 "))]
+        {
+            let mut findings = Findings::with_limit(0.0);
+            add_redirects(
+                &mut findings,
+                &HttpCounts { completed: 4, redirects, ..HttpCounts::default() },
+            );
+            let found = findings.list().pop().map(|flag| flag.message);
+            assert_eq!(found.is_some(), said.is_some(), "{found:?}");
+            assert!(said.is_none_or(|said| found.unwrap().starts_with(said)), "{redirects}");
+        }
+    }
+}

@@ -33,7 +33,7 @@ fn a_log_that_cannot_be_written_is_an_error_and_nothing_runs() {
     let aim = folder.path("aim");
     fs::write(&aim, "kept").unwrap();
     symlink(&aim, folder.path("link")).unwrap();
-    for place in ["link", "none/carat.log", "."] {
+    for place in ["link", "none/carat.log", ".", "/dev/null", "/proc/self/mem"] {
         let refused = folder.run(&["exec", "--log", place, "--", "touch", "ran"]);
         refused.assert_code(2);
         assert!(refused.talk.contains("cannot write the log"), "{place}: {}", refused.talk);

@@ -2,12 +2,13 @@
 
 use crate::faults::fake::{FIGURES, experiment, trials};
 use crate::faults::score::{Score, ensure, tries};
+use crate::outside_ruby::OutsideRuby;
 use crate::support::{Folder, finish, wait_until};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const KIB: usize = 1024;
@@ -172,4 +173,38 @@ fn a_full_temporary_directory_never_kills_the_server() {
     }
     score.lost = "the probe's figures, if its page does not fit".into();
     score.finish();
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_file_sizes_is_an_error_and_leaves_nothing_behind() {
+    require!(Ruby);
+    let folder = Folder::new("file-limit");
+    let ruby = OutsideRuby::start_command(Command::new("ruby"));
+    let pid = ruby.pid.to_string();
+    folder.write("config.ru", "run ->(_) { [200, {}, []] }");
+    for (written, arguments) in [
+        ("dump.jsonl", &["heap-dump", pid.as_str(), "-o", "dump.jsonl"][..]),
+        ("page.html", &["explain", &pid, "-o", "page.html"]),
+        ("carat.toml", &["init", "."]),
+    ] {
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(folder.path(""))
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            names.sort();
+            names
+        };
+        let before = names();
+        let carat = folder.carat(arguments);
+        let mut limited = Command::new("sh");
+        // The unit is 512 bytes (POSIX, ulimit).
+        limited.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]).arg(carat.get_program());
+        limited.args(carat.get_args()).current_dir(folder.path(""));
+        let ran = limited.output().unwrap();
+        let talk = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{arguments:?}: {ran:?}");
+        assert!(talk.contains("cannot write") && talk.contains(written), "{talk}");
+        assert_eq!(names(), before, "{arguments:?}");
+    }
 }

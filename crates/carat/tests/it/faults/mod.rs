@@ -8,6 +8,7 @@ mod fake;
 mod files;
 mod killed;
 mod machine;
+mod more_rows;
 mod rights;
 mod rows;
 mod score;

@@ -1,5 +1,7 @@
 //! The table of docs/evidence/reliability.md: every fault, what must hold, and its tests.
 
+use crate::faults::more_rows::MORE_ROWS;
+
 /// How a fault is tested.
 pub(crate) enum Answer {
     /// By these tests of the whole program, in this binary.
@@ -16,13 +18,18 @@ pub(crate) struct Row {
     pub(crate) answer: Answer,
 }
 
-const fn row(fault: &'static str, expected: &'static str, answer: Answer) -> Row {
+pub(super) const fn row(fault: &'static str, expected: &'static str, answer: Answer) -> Row {
     Row { fault, expected, answer }
 }
 
 use Answer::{Parts, Reason, Tests};
 
-pub(crate) const ROWS: &[Row] = &[
+/// Every row, in the order of the table.
+pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(MORE_ROWS)
+}
+
+const ROWS: &[Row] = &[
     row(
         "`kill -9` of carat at a random moment, then `--resume`",
         "no finished trial is lost or repeated, the result equals that of an uninterrupted run, nothing is left behind",
