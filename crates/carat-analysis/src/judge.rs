@@ -553,6 +553,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn two_blocks_of_a_small_budget_are_run_again_and_no_third() {
+        let mut run = trials(8, &[("default", 1.0), ("same", 1.0)]);
+        // One variant and then the other, so that neither fails too often.
+        for (block, variant) in [(2, "default"), (4, "same"), (6, "default")] {
+            let crashed = run.iter_mut().find(|one| (one.block, &*one.variant) == (block, variant));
+            crashed.unwrap().outcome = Outcome::Crashed;
+        }
+        let narrow = Question { margin: 1e-4, max_blocks: 6, ..question(&["default", "same"]) };
+        let after = |blocks: usize| judge(&narrow, &run[..2 * (blocks + 1)]).next;
+        assert!(matches!(after(7), NextStep::Continue(_)));
+        assert_eq!(after(8), NextStep::Stop(StopReason::TooManyDropped));
+    }
+
+    #[test]
     fn zero_errors_pass_a_guard_on_errors() {
         let mut run = trials(8, &[("default", 1.0), ("compact", 0.97)]);
         for trial in &mut run {

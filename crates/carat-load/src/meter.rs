@@ -147,6 +147,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_several_threads_amounts_add_up_and_the_greatest_share_remains() {
+        let one = GeneratorCost {
+            cpu: 1,
+            share_max: 0.25,
+            run_delay: Some(7),
+            measured: 10,
+            messages: 100,
+            bounded: 20,
+            clock_steps: 1,
+            backlog_max: 4096,
+            slow_connects: 2,
+            ..GeneratorCost::default()
+        };
+        let two =
+            GeneratorCost { share_max: 0.5, backlog_max: 512, run_delay: None, ..one.clone() };
+        for (mut sum, other) in [(one.clone(), &two), (two.clone(), &one)] {
+            sum.merge(other);
+            let greatest = (sum.share_max, sum.backlog_max, sum.clock_steps);
+            assert_eq!(greatest, (0.5, 4096, 1), "{sum:?}");
+            let added = (sum.cpu, sum.measured, sum.messages, sum.bounded, sum.slow_connects);
+            assert_eq!(added, (2, 20, 200, 40, 4), "{sum:?}");
+            assert_eq!(sum.run_delay, Some(7));
+        }
+        let mut both = one.clone();
+        both.merge(&one);
+        assert_eq!(both.run_delay, Some(14));
+    }
+
+    #[test]
     fn the_kernels_tables_are_read_by_name() {
         let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 0 17 18\nIpExt: A\nIpExt: 1\n";
         assert_eq!(parse_listen_overflows(netstat), Some(17));

@@ -268,6 +268,13 @@ mod tests {
     }
 
     #[test]
+    fn a_small_request_does_not_wait_for_an_acknowledgement() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = open(&Address::Inet(listener.local_addr().unwrap()), None).unwrap();
+        assert!(sockopt::tcp_nodelay(&socket).unwrap());
+    }
+
+    #[test]
     fn an_address_of_this_machine_leads_to_the_loopback_interface() {
         assert!(has_source(&"127.0.0.1:9".parse().unwrap()));
     }

@@ -258,3 +258,18 @@ impl ServerCertVerifier for AnyCertificate {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_connection_resumes_the_session_of_another_and_all_ask_for_http_1() {
+        let options = ConnectionOptions { insecure: true, ..ConnectionOptions::default() };
+        let config = Tls::new("localhost", &options).unwrap().config;
+        // rustls shows where sessions are kept only so.
+        let kept = format!("{:?}", config.resumption);
+        assert!(kept.contains("NoClientSessionStorage"), "{kept}");
+        assert_eq!(config.alpn_protocols, [b"http/1.1"]);
+    }
+}

@@ -654,6 +654,22 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn reading_pauses_after_a_burst_and_ends_with_the_time_for_it() {
+        let rest = Duration::from_millis(40);
+        let mut memory = own_memory();
+        memory.pacing = Pacing { burst: Duration::from_nanos(1), rest, longest: None };
+        memory.burst.set(Duration::from_secs(1));
+        let begun = Instant::now();
+        assert_eq!(memory.paced(|| 1), Some(1));
+        assert!(begun.elapsed() >= rest);
+        // The burst begins anew after the pause.
+        assert!(memory.burst.get() < Duration::from_secs(1));
+        memory.longest = Duration::ZERO;
+        assert_eq!(memory.paced(|| 2), Some(2), "the call that runs when the time is over");
+        assert_eq!(memory.paced(|| 3), None);
+    }
+
+    #[test]
     fn a_process_that_does_not_exist_is_gone() {
         let pacing = Pacing::of(Duration::from_millis(1));
         let opened = LiveMemory::open(Path::new("/proc"), u32::MAX, pacing);

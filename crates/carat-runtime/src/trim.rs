@@ -262,4 +262,15 @@ mod tests {
             assert_eq!(next_interval(before, &trimmed), after, "{before:?} {trimmed:?}");
         }
     }
+
+    #[test]
+    fn no_purge_runs_during_a_fork_and_the_next_one_runs_after_it() {
+        before_fork();
+        let thread = std::thread::spawn(|| _ = trim());
+        std::thread::sleep(Duration::from_millis(200));
+        let has_purged = thread.is_finished();
+        in_parent();
+        thread.join().unwrap();
+        assert!(!has_purged);
+    }
 }

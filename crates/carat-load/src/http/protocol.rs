@@ -671,6 +671,18 @@ mod tests {
     }
 
     #[test]
+    fn threads_take_turns_through_a_replay() {
+        let url = "http://127.0.0.1:9";
+        let load = HttpOptions::default().load(url).unwrap();
+        let dialer =
+            Dialer::new(resolve(url).unwrap(), &load.options, &ProcRoot::default()).unwrap();
+        let shared = Arc::new(HttpProtocol::share(&load, dialer.target(), 3).unwrap());
+        let threads = (0..3).map(|index| Shard { index, threads: 3 });
+        let turns = threads.map(|shard| HttpProtocol::new(Arc::clone(&shared), shard).turn);
+        assert_eq!(turns.collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
     fn a_clock_that_is_set_during_a_load_is_reported_and_spoils_no_latency() {
         for (read, flagged) in [(set_back as fn() -> i64, true), (offset, false)] {
             let report = report_by(read);

@@ -212,7 +212,8 @@ mod tests {
         let own = std::process::id();
         let threads = read_threads(Path::new("/proc"), own);
         assert_eq!(threads[0].id, own);
-        assert!(threads.iter().all(|thread| !thread.name.is_empty()));
+        // The main thread's only: one of another test can end while it is read, and has no name then.
+        assert!(!threads[0].name.is_empty());
         assert!(read_threads(Path::new("/proc"), u32::MAX).is_empty());
     }
 

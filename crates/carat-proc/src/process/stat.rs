@@ -35,6 +35,11 @@ impl Stat {
         Identity { pid: self.pid, start_ticks: self.start_ticks }
     }
 
+    /// Processor time of the process and of its children that were waited for, in clock ticks.
+    pub fn ticks_with_children(&self) -> u64 {
+        self.own_ticks + self.children_ticks
+    }
+
     /// Whether it is a zombie or dead.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
@@ -85,6 +90,7 @@ mod tests {
         assert_eq!(stat.comm, "puma 5.6 (tcp)");
         assert_eq!((stat.parent, stat.group, stat.session), (4310, 4312, 4312));
         assert_eq!((stat.own_ticks, stat.children_ticks), (150, 12));
+        assert_eq!(stat.ticks_with_children(), 162);
         assert_eq!((stat.threads, stat.start_ticks), (6, 88_231));
     }
 

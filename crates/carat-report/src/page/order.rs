@@ -114,3 +114,17 @@ fn numbers(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
         (table(&all))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_relative_to_the_baseline_of_the_same_block() {
+        let baseline = BlockValues::from([(1, 100.0), (2, 200.0), (4, 100.0)]);
+        let values = BlockValues::from([(1, 110.0), (2, 150.0), (3, 100.0)]);
+        let found = differences(&values, &baseline);
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), [1, 2]);
+        assert!((found[&1] - 0.1).abs() < 1e-12 && (found[&2] + 0.25).abs() < 1e-12, "{found:?}");
+    }
+}

@@ -328,7 +328,7 @@ impl<'a> SampledTree<'a> {
     pub(crate) fn cpu_ticks(&mut self) -> u64 {
         // A parent has the ticks of children that were waited for, so none is counted twice.
         let members = self.tree.as_mut().map(Tree::members).unwrap_or_default();
-        members.iter().map(|stat| stat.own_ticks + stat.children_ticks).sum()
+        members.iter().map(Stat::ticks_with_children).sum()
     }
 
     /// What sampling has cost so far.
