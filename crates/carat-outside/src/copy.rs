@@ -13,6 +13,8 @@ const BLOCK_PAGES: u64 = 512;
 const BLOCK: u64 = BLOCK_PAGES * PAGE;
 /// No page.
 const NONE: u32 = u32::MAX;
+/// Blocks that are found without the table.
+const RECENT: u64 = 64;
 
 /// The memory of a process, of which every page that is searched is copied.
 pub struct CopiedMemory<'a> {
@@ -21,8 +23,8 @@ pub struct CopiedMemory<'a> {
     /// The place of each page of a block in `bytes`, in pages.
     blocks: Vec<[u32; BLOCK_PAGES as usize]>,
     by_address: AddressMap<u32>,
-    /// The block that was asked for last: most words lie near the one before.
-    last: Cell<(u64, u32)>,
+    /// The block of each remainder that was asked for last: most words lie near others.
+    recent: [Cell<(u64, u32)>; RECENT as usize],
 }
 
 impl<'a> CopiedMemory<'a> {
@@ -52,7 +54,7 @@ impl<'a> CopiedMemory<'a> {
             source,
             blocks: Vec::new(),
             by_address: AddressMap::default(),
-            last: Cell::new((u64::MAX, NONE)),
+            recent: [const { Cell::new((u64::MAX, NONE)) }; RECENT as usize],
         };
         let runs: Vec<(u64, u64)> = searched(copy.source).flat_map(runs_of).collect();
         for (start, end) in runs {
@@ -105,17 +107,22 @@ impl<'a> CopiedMemory<'a> {
             self.blocks.len() as u32 - 1
         });
         self.blocks[number as usize][(page / PAGE % BLOCK_PAGES) as usize] = place;
-        // What was remembered may be the block that has just changed.
-        self.last.set((u64::MAX, NONE));
+        // The block may have had no number before.
+        self.recent_of(page / BLOCK).set((u64::MAX, NONE));
+    }
+
+    const fn recent_of(&self, block: u64) -> &Cell<(u64, u32)> {
+        &self.recent[(block % RECENT) as usize]
     }
 
     /// The place of the page of an address.
     fn place(&self, address: u64) -> u32 {
         let block = address / BLOCK;
-        let (last, mut number) = self.last.get();
+        let recent = self.recent_of(block);
+        let (last, mut number) = recent.get();
         if last != block {
             number = self.by_address.get(&block).copied().unwrap_or(NONE);
-            self.last.set((block, number));
+            recent.set((block, number));
         }
         let places = self.blocks.get(number as usize);
         places.map_or(NONE, |places| places[(address / PAGE % BLOCK_PAGES) as usize])
@@ -175,8 +182,15 @@ impl Memory for CopiedMemory<'_> {
         if !address.is_multiple_of(8) {
             return None;
         }
-        let mut bytes = [0; 8];
-        self.read_within_page(address, &mut bytes).then_some(u64::from_le_bytes(bytes))
+        let place = self.place(address);
+        if place == NONE {
+            let mut bytes = [0; 8];
+            return self.read_within_page(address, &mut bytes).then_some(u64::from_le_bytes(bytes));
+        }
+        // A word does not cross pages, so the general reader would only cost time: this is asked for every word.
+        let start = place as usize * PAGE_LENGTH + (address % PAGE) as usize;
+        let bytes = self.bytes.get(start..start + 8)?;
+        bytes.try_into().ok().map(u64::from_le_bytes)
     }
 
     fn refresh(&mut self, start: u64, end: u64) {

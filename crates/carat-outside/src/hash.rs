@@ -12,6 +12,9 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A table by address.
 pub type AddressMap<V> = HashMap<u64, V, AddressHash>;
 
+/// A table by the number of a node.
+pub type NodeMap<V> = HashMap<u32, V, AddressHash>;
+
 /// A set of addresses.
 pub type AddressSet = HashSet<u64, AddressHash>;
 
@@ -43,9 +46,15 @@ impl Hasher for AddressHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+        for byte in rest {
             self.write_u64(u64::from(*byte));
         }
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
     }
 
     fn write_u64(&mut self, word: u64) {

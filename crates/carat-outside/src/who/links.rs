@@ -3,6 +3,7 @@
 use super::code::CodeLayout;
 use super::data::{CodePlace, WayLink};
 use super::nodes::{Nodes, Spot};
+use crate::hash::AddressHash;
 use crate::heap::{ClassNames, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
 use crate::owners::ThreadPlace;
@@ -39,7 +40,19 @@ pub(super) struct Names<'a> {
     pub(super) threads: &'a [ThreadPlace],
     /// Whether an object is a thread that runs, or a fiber of one.
     pub(super) running: RefCell<HashMap<u32, bool>>,
+    /// Names of instance variables and members that were asked for: millions of objects have the same few.
+    pub(super) known: RefCell<HashMap<NameKey, Option<String>, AddressHash>>,
 }
+
+/// A class or shape, the number of a variable or member in it, and what else tells it apart.
+pub(super) type NameKey = (u64, u64, u64);
+
+/// The third part of a key: a variable by class, and one by shape. A member has the length of its struct, and so more.
+const BY_CLASS: u64 = 0;
+const BY_SHAPE: u64 = 1;
+const MEMBER: u64 = 2;
+/// Names that are remembered, at most.
+const MOST_NAMES: usize = 1 << 16;
 
 /// The main object: the only object of class `Object` with a class of its own in which the oldest code on a stack runs.
 pub(super) fn main_object(names: &Names<'_>, object: Option<u32>) -> Option<u32> {
@@ -350,16 +363,32 @@ impl Names<'_> {
     fn variable(&self, flags: u64, class: u64, number: u64) -> WayLink {
         let name = match SHAPES.contains(self.nodes.words().heap.version()) {
             true => self.by_shape(flags, number),
-            false => self.indexed(class, number),
+            false => self.remembered((class, number, BY_CLASS), || self.indexed(class, number)),
         };
         let named = name.map(|name| WayLink::Variable(printable(&name)));
         named.unwrap_or(WayLink::VariableNumber(number))
     }
 
+    /// The name for a key, looked up once.
+    fn remembered(&self, key: NameKey, find: impl FnOnce() -> Option<String>) -> Option<String> {
+        if let Some(known) = self.known.borrow().get(&key) {
+            return known.clone();
+        }
+        let found = find();
+        let mut known = self.known.borrow_mut();
+        if known.len() < MOST_NAMES {
+            known.insert(key, found.clone());
+        }
+        found
+    }
+
     /// The name of the variable at a place, by the shape in these flags.
     fn by_shape(&self, flags: u64, number: u64) -> Option<String> {
         let shapes = self.nodes.words().shapes?;
-        self.symbols.as_ref()?.id(shapes.variable(self.memory(), flags, number)?)
+        // The shape is in the upper half of the flags.
+        self.remembered((flags >> 32, number, BY_SHAPE), || {
+            self.symbols.as_ref()?.id(shapes.variable(self.memory(), flags, number)?)
+        })
     }
 
     /// The name of a variable in the table of the class (`iv_index_tbl`): of the first class up the chain that has it.
@@ -442,7 +471,8 @@ impl Names<'_> {
             return WayLink::Unnamed;
         };
         let class = self.memory().word_at(view.address, 8).unwrap_or(0);
-        let name = self.member_name(class, number, count);
+        let key = (class, number, count.saturating_add(MEMBER));
+        let name = self.remembered(key, || self.member_name(class, number, count));
         name.map_or(WayLink::MemberNumber(number), WayLink::Member)
     }
 

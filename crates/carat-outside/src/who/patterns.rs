@@ -4,6 +4,8 @@ use super::data::{Holder, WayLink};
 use super::subject::WhoSubject;
 use super::traced::is_end;
 use super::ways::Ways;
+use crate::hash::{AddressHash, NodeMap};
+use crate::heap::SlotType;
 use std::collections::HashMap;
 
 /// Objects of a way that tell it from another one.
@@ -25,10 +27,12 @@ type Step = (WayLink, Holder, PatternId);
 pub(super) struct Patterns<'a> {
     names: &'a dyn WhoSubject,
     ways: &'a Ways,
-    numbers: HashMap<Step, PatternId>,
+    numbers: HashMap<Step, PatternId, AddressHash>,
     /// The pattern of the way to each object on a way that was followed.
-    of_node: HashMap<u32, PatternId>,
-    counts: HashMap<PatternId, PatternCount>,
+    of_node: NodeMap<PatternId>,
+    /// Elements of one array have one pattern.
+    of_elements: NodeMap<PatternId>,
+    counts: NodeMap<PatternCount>,
 }
 
 /// Objects at the end of ways with one pattern.
@@ -43,9 +47,10 @@ impl<'a> Patterns<'a> {
         Self {
             names,
             ways,
-            numbers: HashMap::new(),
-            of_node: HashMap::new(),
-            counts: HashMap::new(),
+            numbers: HashMap::default(),
+            of_node: NodeMap::default(),
+            of_elements: NodeMap::default(),
+            counts: NodeMap::default(),
         }
     }
 
@@ -93,6 +98,15 @@ impl<'a> Patterns<'a> {
                 self.remember(at, rest);
                 break;
             };
+            if self.is_element(object, at)
+                && let Some(known) = self.of_elements.get(&object)
+            {
+                rest = *known;
+                if at != node {
+                    self.remember(at, rest);
+                }
+                break;
+            }
             let link = self.names.common_link(object, &before.between, at);
             let of = self.names.describe(object, false);
             let ends = is_end(&of, &link);
@@ -102,14 +116,23 @@ impl<'a> Patterns<'a> {
             }
             at = object;
         }
-        for (object, link, of, _) in steps.into_iter().rev() {
+        for (object, link, of, keeper) in steps.into_iter().rev() {
             rest = self.number((link, of, rest));
             // The object itself is asked for once.
             if object != node {
                 self.remember(object, rest);
             }
+            if self.is_element(keeper, object) && self.of_elements.len() < MOST {
+                self.of_elements.insert(keeper, rest);
+            }
         }
         rest
+    }
+
+    /// Whether a keeper is an array that keeps an object as every other element: a class can be that of the array itself.
+    fn is_element(&self, keeper: u32, object: u32) -> bool {
+        self.names.slot_type(keeper) == Some(SlotType::ARRAY)
+            && !matches!(self.names.slot_type(object), Some(SlotType::CLASS | SlotType::MODULE))
     }
 
     fn remember(&mut self, node: u32, pattern: PatternId) {

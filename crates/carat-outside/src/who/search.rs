@@ -261,6 +261,7 @@ fn learn_names<'a>(
         main: None,
         threads,
         running: RefCell::default(),
+        known: RefCell::default(),
     };
     names.main = main_object(&names, object);
     names
