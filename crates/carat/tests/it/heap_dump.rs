@@ -194,7 +194,7 @@ fn the_flame_graph_of_a_process_and_of_its_dump_has_every_byte_once() {
 
 #[test]
 fn a_profile_is_read_by_pprof_and_has_what_is_kept_by_its_way() {
-    require!(Ruby, Program("go"));
+    require!(Ruby, Go);
     let ruby = start(TestRuby::OnPath);
     let (folder, pid) = (Folder::new("dump"), ruby.pid.to_string());
     let ran = folder.run(&["heap-dump", &pid, "-o", "kept.pb.gz"]);

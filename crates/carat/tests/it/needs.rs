@@ -87,6 +87,8 @@ pub(crate) enum Need {
     Program(&'static str),
     /// The gem redcarpet, whose extension a compaction can crash.
     Redcarpet,
+    /// A Go toolchain, which has pprof.
+    Go,
     /// A Go toolchain, or an AnyCable that was built before.
     AnyCable,
     /// The right to mount a file system in memory.
@@ -141,6 +143,7 @@ impl Need {
             Self::Program(name) => {
                 holds(runs(name, &["--version"]), &format!("no {name}: run bin/setup"))
             }
+            Self::Go => holds(runs("go", &["version"]), "no Go toolchain"),
             Self::Redcarpet => {
                 holds(runs("ruby", &["-e", "require 'redcarpet'"]), "no redcarpet: run bin/setup")
             }
