@@ -13,7 +13,7 @@ const MOST_NODES: u64 = 3_000_000;
 /// Bytes of our own memory for one part of that search, at most.
 const MOST_BYTES: u64 = 512 << 20;
 /// The longest time of reading for it.
-const LONGEST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(15);
 
 /// Adds to the reading of the process with the largest class who keeps that. Where it would be expensive, or is not known,
 /// nothing is added, and the diagnosis names the command that asks for it.
