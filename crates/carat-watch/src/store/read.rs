@@ -143,7 +143,9 @@ impl WatchStore {
 
     fn words_of(&self, process: WatchedProcess) -> Result<LastWords, WatchStoreError> {
         let samples = self.samples(process.number, Period::ALWAYS)?;
-        let until = process.end.as_ref().map_or(u64::MAX, |end| end.at_ms);
+        // Of the round in which it was there for the last time: after its end its group has room again.
+        let before_end = process.end.as_ref().map(|end| end.at_ms.saturating_sub(1));
+        let until = samples.last().map(|sample| sample.at_ms).or(before_end).unwrap_or_default();
         let group = match &process.group {
             Some(group) => {
                 let period = Period { from_ms: 0, to_ms: until };

@@ -78,6 +78,9 @@ fn what_is_written_is_read_back_also_while_it_is_being_written() {
     assert_eq!(reader.unfinished(Some("b")).unwrap(), [(process(1), true)]);
     assert_eq!(reader.unfinished(Some("c")).unwrap(), [(process(1), false)]);
     assert!(reader.last_words(5).unwrap().is_empty());
+    // Of the round that noticed the end.
+    let after = GroupSample { at_ms: 25, oom_kills: Some(2), ..group.clone() };
+    store.write(&Batch { groups: vec![after], ..Batch::default() }).unwrap();
     let end = ProcessEnd { at_ms: 25, cause: EndCause::Oom, evidence: vec!["so".into()] };
     let ended = WatchedProcess { end: Some(end), ..process(1) };
     store.write(&Batch { processes: vec![ended.clone()], ..Batch::default() }).unwrap();

@@ -173,7 +173,7 @@ fn the_store_survives_a_kill_of_the_watch_and_a_second_watch_is_refused() {
     last(&folder, waiting.child.id()).assert_says("ended while no watch was running");
     end(&mut third);
     let talk = fs::read_to_string(folder.path("talk")).unwrap();
-    assert!(talk.contains("rounds are in watch.db"), "{talk}");
+    assert!(talk.contains(" in watch.db; `carat watch last`"), "{talk}");
 }
 
 /// Fails unless a text is OpenMetrics 1.0.0 as far as gauges and counters go: families in one piece that begin with their type,

@@ -63,7 +63,8 @@ pub(super) fn run(args: &WatchRunArgs) -> anyhow::Result<Exit> {
     let says = recorder.finish(clock.now());
     output::print_lines(says.iter().map(String::as_str));
     output::print_message(&format!(
-        "{rounds} rounds are in {}; `carat watch last` shows the last end",
+        "{} in {}; `carat watch last` shows the last end",
+        carat_report::count(rounds, "round"),
         path.display()
     ));
     Ok(Exit::Fine)
