@@ -266,7 +266,7 @@ fn row(curve: &WatchedCurve) -> [String; 7] {
     let sizes: Vec<(u64, Bytes)> =
         curve.samples.iter().filter_map(|one| Some((one.at_ms, one.size()?))).collect();
     let show = |size: Option<Bytes>| size.map_or("?".into(), |size| size.to_string());
-    let end = curve.process.end.as_ref().map_or("runs".into(), |end| end.cause.words());
+    let end = curve.process.end.as_ref().map_or("none seen".into(), |end| end.cause.words());
     [
         watched_name(&curve.process),
         grouped(curve.samples.len() as u64),

@@ -124,10 +124,10 @@ fn processes(period: &WatchedPeriod) -> Markup {
         markup! {
             tr {
                 th scope="row" { (watched_name(process)) }
-                td { (moment(process.first_ms)) }
-                td.num { (show(highest(curve))) }
-                td.num { (show(last)) }
-                td { @if let Some(end) = end { (moment(end.at_ms)) ": " (end.cause.words()) } @else { "runs" } }
+                td.l { (moment(process.first_ms)) }
+                td { (show(highest(curve))) }
+                td { (show(last)) }
+                td.l { @if let Some(end) = end { (moment(end.at_ms)) ": " (end.cause.words()) } @else { "none seen" } }
             }
         }
     };
@@ -135,7 +135,7 @@ fn processes(period: &WatchedPeriod) -> Markup {
         "Processes",
         &markup! {
             table {
-                thead { tr { th { "process" } th { "first seen" } th { "highest" } th { "last" } th { "end" } } }
+                thead { tr { th.l { "process" } th.l { "first seen" } th { "highest" } th { "last" } th.l { "end" } } }
                 tbody { @for curve in &period.processes { (row(curve)) } }
             }
         },
