@@ -13,6 +13,8 @@ use time::OffsetDateTime;
 /// Parts and classes that are named, and bytes below which growth is not worth a line.
 const NAMED: usize = 6;
 const WORTH: u64 = 500_000;
+/// The shortest time from which a rate is told, in milliseconds.
+const SHORTEST_MS: u64 = 5 * 60_000;
 /// Characters of a title and of a class.
 const TITLE: usize = 70;
 const CLASS: usize = 60;
@@ -282,6 +284,10 @@ fn row(curve: &WatchedCurve) -> [String; 7] {
 pub(crate) fn hourly(sizes: &[(u64, Bytes)]) -> Option<f64> {
     // The first half may be the start of the server, which grows without a leak.
     let later = sizes.get(sizes.len() / 2..).filter(|later| later.len() >= 6)?;
+    // What a minute did says nothing about an hour.
+    if later.last()?.0.saturating_sub(later.first()?.0) < SHORTEST_MS {
+        return None;
+    }
     let (one, other) = later.split_at(later.len() / 2);
     let middle = |half: &[(u64, Bytes)]| {
         let mut bytes: Vec<u64> = half.iter().map(|one| one.1.0).collect();
@@ -394,6 +400,8 @@ mod tests {
         let period = WatchedPeriod { processes: vec![curve], ..WatchedPeriod::default() };
         let text = watched_text(&period);
         assert!(text.contains("+60.0 MB") && text.contains("199.0 MB"), "{text}");
+        let minute: Vec<(u64, Bytes)> = (0..60).map(|n| (n * 1000, Bytes(n))).collect();
+        assert_eq!(hourly(&minute), None);
         assert!(watched_text(&WatchedPeriod::default()).contains("No process"));
     }
 }
