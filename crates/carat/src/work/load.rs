@@ -69,7 +69,7 @@ fn without_secrets(json: Value) -> Value {
     match json {
         Value::String(text) => Value::String(mask_secrets(&text)),
         // A header is a pair of texts.
-        Value::Array(pair) if pair.len() == 2 && is_secret(&pair[0]) && pair[1].is_string() => {
+        Value::Array(pair) if pair.len() == 2 && is_secret(&pair[0]) && is_value(&pair[1]) => {
             json!([pair[0], HIDDEN])
         }
         Value::Array(parts) => parts.into_iter().map(without_secrets).collect(),
@@ -84,6 +84,15 @@ fn without_secrets(json: Value) -> Value {
         }
         other => other,
     }
+}
+
+/// Whether it is a text that is sent as it is. What `{env.API_KEY}` stands for is not in the load, also behind `Bearer`.
+fn is_value(text: &Value) -> bool {
+    let Some(text) = text.as_str() else { return false };
+    let (scheme, last) = text.rsplit_once(' ').unwrap_or(("", text));
+    let inside = last.strip_prefix('{').and_then(|last| last.strip_suffix('}'));
+    let is_placeholder = inside.is_some_and(|name| !name.contains(['{', '}']));
+    !(is_placeholder && ["", "Bearer", "Basic", "Token"].contains(&scheme))
 }
 
 fn is_secret(name: &Value) -> bool {
@@ -114,12 +123,13 @@ mod tests {
     fn a_load_is_printed_without_passwords_and_secret_headers() {
         let load = json!({
             "redis": "redis://me:s3cret@127.0.0.1:1",
-            "headers": [["Authorization", "Basic s3cret"], ["Accept", "*/*"]],
+            "headers": [["Authorization", "Basic s3cret"], ["Accept", "*/*"], ["Api-Key", "Bearer {env.KEY}"]],
             "routes": [{ "headers": { "Cookie": "s3cret" }, "path": "/a?token=s3cret" }],
         });
         let printed = without_secrets(load);
         assert!(!printed.to_string().contains("s3cret"), "{printed}");
         assert_eq!(printed["headers"][1], json!(["Accept", "*/*"]));
+        assert_eq!(printed["headers"][2], json!(["Api-Key", "Bearer {env.KEY}"]));
         assert_eq!(printed["redis"], "redis://[hidden]@127.0.0.1:1");
     }
 }
