@@ -5,11 +5,11 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke};
 use crate::page::elements::scrollable;
 use crate::page::frame::{PageOptions, document, footer};
 use crate::page::gallery::Gallery;
-use carat_redact::Audience;
 use crate::text::{one_line, shorten};
 use crate::watch_text::{moment, watched_name};
 use carat_model::watch::{WatchSample, WatchedCurve, WatchedPeriod};
 use carat_model::{Bytes, Unit, count};
+use carat_redact::Audience;
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 

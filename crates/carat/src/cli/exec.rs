@@ -1,13 +1,14 @@
 //! `carat exec`: applies settings, then becomes the server.
 
-use crate::target::{InjectRequest, ReplaceError, replace_process};
-use crate::work::{GivenSettings, Printing, chosen_settings, find_ruby, injected, warn};
+use crate::target::ReplaceError;
+use crate::work::{
+    GivenSettings, Printing, ReplacingServer, become_server, chosen_settings, find_ruby,
+};
 use anyhow::bail;
 use carat_report::EnvironmentFormat;
 use carat_settings::{Scrub, Settings, list, manual};
 use carat_wire::env;
 use clap::Args;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -113,17 +114,8 @@ fn prepare_and_start(
         return Ok(0);
     }
     let scrub = if args.no_scrub { Scrub::Nothing } else { Scrub::Lasting };
-    let request = InjectRequest {
-        settings: &settings,
-        given: BTreeMap::new(),
-        inherited: &|name| std::env::var(name).ok(),
-        ruby: ruby.as_deref(),
-        probe: false,
-        scrub,
-    };
-    let injection = injected(&request, args.verify, messages)?;
-    warn(&injection, messages)?;
-    let error = replace_process(&args.command, &injection);
+    let server = ReplacingServer { command: &args.command, settings: &settings, ruby, scrub };
+    let error = become_server(&server, args.verify, messages)?;
     let _ = writeln!(messages, "carat exec: {error}");
     Ok(match error {
         ReplaceError::Root { .. } => FAILED,

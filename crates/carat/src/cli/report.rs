@@ -2,8 +2,10 @@
 
 use crate::cli::{Exit, watch};
 use crate::input::{ReportInput, load_input};
-use crate::work::{ReportFormat, check_budgets, open_in_browser, rendered, write_rendered};
 use crate::view::output;
+use crate::work::{
+    ReportFormat, check_budgets, open_in_browser, rendered, watched_period, write_rendered,
+};
 use anyhow::{bail, ensure};
 use carat_report::{Budget, watch_html, watched_text};
 use carat_watch::store::is_watch_store;
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
 /// A period of a store of `carat watch`.
 fn render_watch(path: &Path, args: &ReportArgs, format: ReportFormat) -> anyhow::Result<String> {
     ensure!(args.budget.is_empty(), "a budget is of a results file; leave out --budget");
-    let period = watch::report(path, &args.period)?;
+    let period = watched_period(path, args.period.from, args.period.to)?;
     Ok(match format {
         ReportFormat::Html => watch_html(&period, &output::page_options(args.share)),
         ReportFormat::Text => watched_text(&period),

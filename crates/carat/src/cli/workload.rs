@@ -1,7 +1,8 @@
 //! `carat workload`: the bundled workloads.
 
 use crate::cli::{Exit, output};
-use crate::run::workloads::{WorkloadSource, unpack, workload_list, workload_text};
+use crate::run::workloads::{WorkloadSource, workload_list, workload_text};
+use crate::work::unpack_workload;
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
@@ -43,20 +44,9 @@ pub(crate) fn run(args: &WorkloadArgs) -> anyhow::Result<Exit> {
         WorkloadCommand::List => workload_list(&source)?,
         WorkloadCommand::Show { name } => workload_text(&source, name)?,
         WorkloadCommand::Unpack { name, output } => {
-            unpack_one(&source, name, output.as_deref().unwrap_or(Path::new(name)))?
+            unpack_workload(&source, name, output.as_deref().unwrap_or(Path::new(name)))?
         }
     };
     output::print_text(&text)?;
     Ok(Exit::Fine)
-}
-
-/// Writes a workload; returns what was written, a path a line.
-fn unpack_one(source: &WorkloadSource, name: &str, folder: &Path) -> anyhow::Result<String> {
-    let files = source.files(name)?;
-    unpack(&files, folder)?;
-    let shown = folder.display();
-    output::print_message(&format!(
-        "next: carat compare {shown}/carat.toml    ({shown}/README.md says what it needs)"
-    ));
-    Ok(files.iter().map(|file| format!("{shown}/{}\n", file.path)).collect())
 }

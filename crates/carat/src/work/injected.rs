@@ -3,8 +3,8 @@
 use crate::run::{Verification, start_verifier};
 use crate::target::install::find_libraries;
 use crate::target::{
-    InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, create_pages,
-    inject, new_token, search_path_with, set_tree,
+    InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, ReplaceError,
+    create_pages, inject, new_token, replace_process, search_path_with, set_tree,
 };
 use anyhow::Context;
 use carat_settings::{Scrub, Settings};
@@ -29,11 +29,42 @@ fn libraries(settings: &Settings) -> Result<Libraries, LibraryError> {
     }
 }
 
+/// The server that this process becomes.
+pub(crate) struct ReplacingServer<'a> {
+    pub(crate) command: &'a [String],
+    pub(crate) settings: &'a Settings,
+    /// The program that runs the command, if it is a Ruby.
+    pub(crate) ruby: Option<PathBuf>,
+    pub(crate) scrub: Scrub,
+}
+
+/// Becomes the server. Returns why it could not.
+///
+/// # Errors
+/// Where a setting cannot be applied.
+pub(crate) fn become_server(
+    server: &ReplacingServer<'_>,
+    verify: bool,
+    messages: &mut impl Write,
+) -> anyhow::Result<ReplaceError> {
+    let request = InjectRequest {
+        settings: server.settings,
+        given: BTreeMap::new(),
+        inherited: &|name| std::env::var(name).ok(),
+        ruby: server.ruby.as_deref(),
+        probe: false,
+        scrub: server.scrub,
+    };
+    let injection = injected(&request, verify, messages)?;
+    warn(&injection, messages)?;
+    Ok(replace_process(server.command, &injection))
+}
+
 /// What the server is started with. If it cannot be verified, it is started all the same, with a message.
 ///
 /// # Errors
 /// Where a setting cannot be applied.
-pub(crate) fn injected(
+fn injected(
     request: &InjectRequest<'_>,
     verify: bool,
     messages: &mut impl Write,
@@ -95,7 +126,7 @@ fn inject_without_libraries(
 }
 
 /// Prints the warnings about the settings.
-pub(crate) fn warn(injection: &Injection, messages: &mut impl Write) -> io::Result<()> {
+pub(super) fn warn(injection: &Injection, messages: &mut impl Write) -> io::Result<()> {
     let mut warnings = injection.applied.warnings.iter();
     warnings.try_for_each(|warning| writeln!(messages, "carat exec: {warning}"))
 }

@@ -12,7 +12,9 @@ mod explain_request;
 mod fleet;
 mod fleet_watch;
 mod heap_dump;
+mod init;
 mod injected;
+mod install;
 mod load;
 mod printed;
 mod record;
@@ -21,6 +23,8 @@ mod search;
 mod search_folder;
 mod temporary_folder;
 mod trials;
+mod watch;
+mod workload;
 
 pub(crate) use budget_checks::check_budgets;
 pub(crate) use chosen::{GivenSettings, chosen_settings};
@@ -31,10 +35,16 @@ pub(crate) use explain::explain;
 pub(crate) use explain_request::{AskedLook, ExplainRequest, KeptProfile};
 pub(crate) use fleet::{conclude_fleet, plan_fleet, run_fleet_block};
 pub(crate) use heap_dump::{HeapDumpRequest, write_heap_dump};
-pub(crate) use injected::{find_ruby, injected, warn};
+pub(crate) use init::write_app_experiment;
+pub(crate) use injected::{ReplacingServer, become_server, find_ruby};
+pub(crate) use install::{install_libraries, remove_libraries};
 pub(crate) use load::{print_json, read_scenarios, run_load};
 pub(crate) use printed::Printing;
 pub(crate) use record::{RecordedServer, record};
 pub(crate) use rendered::{ReportFormat, open_in_browser, rendered, write_rendered};
 pub(crate) use search::{SearchRequest, print_plan, search};
 pub(crate) use trials::{prepare_experiment, run_trials};
+pub(crate) use watch::{
+    LastRequest, RuleRequest, WatchRequest, print_last_words, watch, watched_period,
+};
+pub(crate) use workload::unpack_workload;

@@ -1,21 +1,45 @@
 //! Watches until it is interrupted.
 
-use crate::cli::watch::args::WatchRunArgs;
-use crate::cli::watch::rules::ArmedRules;
-use crate::cli::watch::store::store_path;
-use crate::cli::{Exit, output};
 use crate::run::Interrupt;
+use crate::view::output;
+use crate::work::exit::Exit;
+use crate::work::watch::rules::{ArmedRules, RuleRequest};
+use crate::work::watch::store::store_path;
 use anyhow::{Context, bail};
+use carat_model::Span;
 use carat_proc::process::ProcRoot;
 use carat_watch::follow::{FollowOptions, Moment};
-use carat_watch::listen::MetricsListener;
+use carat_watch::listen::{ListenAddress, MetricsListener};
 use carat_watch::recorder::{Kernel, Recorder, WatchOptions};
 use carat_watch::store::StoreBounds;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Rounds more often than this would load the host, and the longest wait without a look at the request to stop.
 const SHORTEST: Duration = Duration::from_millis(200);
 const SLICE: Duration = Duration::from_millis(250);
+
+/// One call of `carat watch`.
+#[derive(Debug)]
+pub(crate) struct WatchRequest {
+    /// The store; without it the usual one.
+    pub(crate) store: Option<PathBuf>,
+    /// Texts of which a tree must have one in its name or a command line.
+    pub(crate) matching: Vec<String>,
+    /// From one round to the next.
+    pub(crate) every: Duration,
+    pub(crate) bounds: StoreBounds,
+    /// Share of one core that watching may take, in percent.
+    pub(crate) budget: f64,
+    /// Whether readings say how much of malloc the objects of each class hold.
+    pub(crate) owners: bool,
+    /// Where metrics are served, with so many classes of each process.
+    pub(crate) listen: Option<ListenAddress>,
+    pub(crate) classes: usize,
+    pub(crate) rules: RuleRequest,
+    /// The time after which it stops by itself.
+    pub(crate) limit: Option<Duration>,
+}
 
 /// The two clocks.
 struct Clock(Instant);
@@ -28,38 +52,44 @@ impl Clock {
     }
 }
 
-pub(super) fn run(args: &WatchRunArgs) -> anyhow::Result<Exit> {
-    if args.every.0 < SHORTEST {
-        bail!("--every {} is too often; give at least 200ms", args.every);
+/// Watches until it is interrupted or the time is over.
+///
+/// # Errors
+/// Where an argument is out of range, or the store, the listener or the signals cannot be had.
+pub(crate) fn watch(request: &WatchRequest) -> anyhow::Result<Exit> {
+    if request.every < SHORTEST {
+        bail!("--every {} is too often; give at least 200ms", Span(request.every));
     }
-    if !(args.budget > 0.0 && args.budget <= 100.0) {
-        bail!("--budget {} is no share of a core; give more than 0 and at most 100", args.budget);
+    if !(request.budget > 0.0 && request.budget <= 100.0) {
+        bail!(
+            "--budget {} is no share of a core; give more than 0 and at most 100",
+            request.budget
+        );
     }
-    let path = store_path(args.store.as_deref())?;
+    let path = store_path(request.store.as_deref())?;
     let root = ProcRoot::default();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let follow = FollowOptions {
-        matching: args.matching.clone(),
-        every: args.every.0,
-        share: args.budget / 100.0,
+        matching: request.matching.clone(),
+        every: request.every,
+        share: request.budget / 100.0,
         boot: boot.map(|boot| boot.trim().to_owned()),
     };
-    let bounds = StoreBounds { keep: args.keep.0, most: args.max };
-    let options = WatchOptions { follow, bounds, owners: args.owners };
-    let mut rules = ArmedRules::new(&args.rules)?;
-    let listener = args.listen.as_ref().map(MetricsListener::start).transpose();
+    let options = WatchOptions { follow, bounds: request.bounds, owners: request.owners };
+    let mut rules = ArmedRules::new(&request.rules)?;
+    let listener = request.listen.as_ref().map(MetricsListener::start).transpose();
     let listener =
         listener.context("cannot serve metrics; choose another address with --listen")?;
     let interrupt = Interrupt::on_signals().context("cannot handle signals")?;
     let clock = Clock(Instant::now());
     let (mut recorder, says) = Recorder::begin(&root, &path, options, clock.now())?;
     output::print_lines(says.iter().map(String::as_str));
-    let until = args.limit.map(|limit| limit.0);
+    let until = request.limit;
     if let Some(listener) = &listener {
         output::print_message(&format!("metrics are at {}", listener.place()));
     }
-    let served = listener.as_ref().map(|listener| (listener, args.classes));
-    let rounds = watch(&mut recorder, (&clock, &interrupt), until, served, &mut rules);
+    let served = listener.as_ref().map(|listener| (listener, request.classes));
+    let rounds = rounds(&mut recorder, (&clock, &interrupt), until, served, &mut rules);
     let says = recorder.finish(clock.now());
     output::print_lines(says.iter().map(String::as_str));
     output::print_message(&format!(
@@ -71,7 +101,7 @@ pub(super) fn run(args: &WatchRunArgs) -> anyhow::Result<Exit> {
 }
 
 /// Rounds until the user stops it or the time is over; returns how many.
-fn watch(
+fn rounds(
     recorder: &mut Recorder<Kernel>,
     (clock, interrupt): (&Clock, &Interrupt),
     until: Option<Duration>,

@@ -1,8 +1,11 @@
-//! Arguments of `carat watch`.
+//! `carat watch`: the recorder for production.
 
+use crate::cli::Exit;
+use crate::work::{LastRequest, RuleRequest, WatchRequest, print_last_words, watch};
 use carat_model::Span;
 use carat_watch::listen::ListenAddress;
 use carat_watch::rule::parse_size;
+use carat_watch::store::StoreBounds;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -17,86 +20,133 @@ use std::path::PathBuf;
 )]
 pub(crate) struct WatchArgs {
     #[command(subcommand)]
-    pub(super) command: Option<WatchCommand>,
+    command: Option<WatchCommand>,
     #[command(flatten)]
-    pub(super) run: WatchRunArgs,
+    run: WatchRunArgs,
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum WatchCommand {
+enum WatchCommand {
     /// Show how the last processes ended, how large they were, and what had grown
     Last(LastArgs),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct WatchRunArgs {
+struct WatchRunArgs {
     /// The store [default: /var/lib/carat/watch.db for root, else ~/.local/state/carat/watch.db]
     #[arg(long, value_name = "FILE")]
-    pub(super) store: Option<PathBuf>,
+    store: Option<PathBuf>,
     /// Follow only trees with this text in their name or a command line; several texts are alternatives
     #[arg(long = "match", value_name = "TEXT")]
-    pub(super) matching: Vec<String>,
+    matching: Vec<String>,
     /// Time from one round to the next
     #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "10s")]
-    pub(super) every: Span,
+    every: Span,
     /// Forget what is older
     #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "7d")]
-    pub(super) keep: Span,
+    keep: Span,
     /// The largest size of the store; the oldest is thinned before
     #[arg(long, value_name = "SIZE", value_parser = store_size, default_value = "500m")]
-    pub(super) max: u64,
+    max: u64,
     /// Share of one core that watching may take, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
-    pub(super) budget: f64,
+    budget: f64,
     /// Find out too how much of malloc the objects of each class hold, which takes more time and memory
     #[arg(long)]
-    pub(super) owners: bool,
+    owners: bool,
     /// Serve metrics (OpenMetrics) at 127.0.0.1:PORT or unix:PATH [default: nowhere]
     #[arg(long, value_name = "ADDRESS", value_parser = ListenAddress::parse)]
-    pub(super) listen: Option<ListenAddress>,
+    listen: Option<ListenAddress>,
     /// Serve the number of objects of so many classes of each process too
     #[arg(long, value_name = "N", default_value_t = 0, requires = "listen")]
-    pub(super) classes: usize,
+    classes: usize,
     #[command(flatten)]
-    pub(super) rules: RuleArgs,
+    rules: RuleArgs,
     /// Stop after this time [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = Span::parse)]
-    pub(super) limit: Option<Span>,
+    limit: Option<Span>,
 }
 
 /// What to do when a figure is too large.
 #[derive(Debug, Args)]
-pub(super) struct RuleArgs {
+struct RuleArgs {
     /// Run COMMAND when RULE holds in two rounds: 'worker.pss > 800m' 'kill -TERM {pid}'. Only said, unless --act is given
     #[arg(long, num_args = 2, value_names = ["RULE", "COMMAND"])]
-    pub(super) on: Vec<String>,
+    on: Vec<String>,
     /// Really run the commands of --on
     #[arg(long, requires = "on")]
-    pub(super) act: bool,
+    act: bool,
     /// The shortest time between two commands of one rule
     #[arg(long, value_name = "TIME", value_parser = Span::parse, default_value = "10m", requires = "on")]
-    pub(super) pause: Span,
+    pause: Span,
     /// Processes with the same role that must be left in the tree
     #[arg(long, value_name = "N", default_value_t = 1, requires = "on")]
-    pub(super) leave: usize,
+    leave: usize,
 }
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  carat watch last\n  carat watch last 4312 --json\n  carat watch last -n 5"
 )]
-pub(super) struct LastArgs {
+struct LastArgs {
     /// Only the process that had this pid
-    pub(super) pid: Option<u32>,
+    pid: Option<u32>,
     /// The store [default: as of carat watch]
     #[arg(long, value_name = "FILE")]
-    pub(super) store: Option<PathBuf>,
+    store: Option<PathBuf>,
     /// How many processes
     #[arg(short, value_name = "N", default_value_t = 1)]
-    pub(super) number: usize,
+    number: usize,
     /// Print JSON
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
+}
+
+/// The period of a page.
+#[derive(Debug, Args)]
+pub(super) struct PeriodArgs {
+    /// Of a store of carat watch: begin so long ago, such as 2h [default: all that is kept]
+    #[arg(long, value_name = "AGO", value_parser = Span::parse)]
+    pub(super) from: Option<Span>,
+    /// Of a store of carat watch: end so long ago [default: now]
+    #[arg(long, value_name = "AGO", value_parser = Span::parse)]
+    pub(super) to: Option<Span>,
+}
+
+impl PeriodArgs {
+    /// Whether a period was asked for, which only a store of `carat watch` has.
+    pub(super) fn is_given(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
+}
+
+pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
+    if let Some(WatchCommand::Last(last)) = &args.command {
+        return print_last_words(&LastRequest {
+            pid: last.pid,
+            store: last.store.clone(),
+            number: last.number,
+            json: last.json,
+        });
+    }
+    let (run, rules) = (&args.run, &args.run.rules);
+    watch(&WatchRequest {
+        store: run.store.clone(),
+        matching: run.matching.clone(),
+        every: run.every.0,
+        bounds: StoreBounds { keep: run.keep.0, most: run.max },
+        budget: run.budget,
+        owners: run.owners,
+        listen: run.listen.clone(),
+        classes: run.classes,
+        rules: RuleRequest {
+            on: rules.on.clone(),
+            act: rules.act,
+            pause: rules.pause.0,
+            leave: rules.leave,
+        },
+        limit: run.limit.map(|limit| limit.0),
+    })
 }
 
 /// The size of a store.

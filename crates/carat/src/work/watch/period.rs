@@ -1,43 +1,31 @@
 //! `carat report` of a store of `carat watch`: the curves of a period.
 
-use crate::cli::output;
+use crate::view::output;
 use anyhow::ensure;
 use carat_model::Span;
 use carat_model::watch::{WatchedCurve, WatchedPeriod};
 use carat_watch::store::{Period, WatchStore};
-use clap::Args;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The period of a page.
-#[derive(Debug, Args)]
-pub(in crate::cli) struct PeriodArgs {
-    /// Of a store of carat watch: begin so long ago, such as 2h [default: all that is kept]
-    #[arg(long, value_name = "AGO", value_parser = Span::parse)]
+/// What was kept of a period: from so long ago, or from the beginning, to so long ago.
+///
+/// # Errors
+/// Where the store cannot be read, or the period ends before it begins.
+pub(crate) fn watched_period(
+    path: &Path,
     from: Option<Span>,
-    /// Of a store of carat watch: end so long ago [default: now]
-    #[arg(long, value_name = "AGO", value_parser = Span::parse)]
     to: Option<Span>,
-}
-
-impl PeriodArgs {
-    /// Whether a period was asked for, which only a store of `carat watch` has.
-    pub(in crate::cli) fn is_given(&self) -> bool {
-        self.from.is_some() || self.to.is_some()
-    }
-}
-
-/// What was kept of a period.
-pub(in crate::cli) fn report(path: &Path, args: &PeriodArgs) -> anyhow::Result<WatchedPeriod> {
+) -> anyhow::Result<WatchedPeriod> {
     let store = WatchStore::open_to_read(path)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ago =
         |span: Span| u64::try_from(now.saturating_sub(span.0).as_millis()).unwrap_or(u64::MAX);
-    let to_ms = ago(args.to.unwrap_or(Span::seconds(0)));
-    let mut period = Period { from_ms: args.from.map_or(0, ago), to_ms };
+    let to_ms = ago(to.unwrap_or(Span::seconds(0)));
+    let mut period = Period { from_ms: from.map_or(0, ago), to_ms };
     ensure!(period.from_ms < period.to_ms, "--from must be longer ago than --to");
     let processes = store.processes(period)?;
-    if args.from.is_none() {
+    if from.is_none() {
         // Unknown is the beginning of the store, not that of the epoch.
         period.from_ms = processes.iter().map(|one| one.first_ms).min().unwrap_or(to_ms);
     }

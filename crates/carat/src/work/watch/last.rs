@@ -1,17 +1,30 @@
 //! `carat watch last`: how the last processes ended.
 
-use crate::cli::watch::args::LastArgs;
-use crate::cli::watch::store::store_path;
-use crate::cli::{Exit, output};
+use crate::view::output;
+use crate::work::exit::Exit;
+use crate::work::watch::store::store_path;
 use anyhow::bail;
 use carat_model::watch::{LAST_SCHEMA, LastWords};
 use carat_report::last_words_text;
 use carat_watch::store::{Period, WatchStore};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Ends that are searched for a pid.
 const SEARCHED: usize = 1_000;
+
+/// One call of `carat watch last`.
+#[derive(Debug)]
+pub(crate) struct LastRequest {
+    /// Only the process that had this pid.
+    pub(crate) pid: Option<u32>,
+    /// The store; without it the usual one.
+    pub(crate) store: Option<PathBuf>,
+    /// How many processes.
+    pub(crate) number: usize,
+    pub(crate) json: bool,
+}
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -20,21 +33,25 @@ struct LastJson<'a> {
     ended: &'a [LastWords],
 }
 
-pub(super) fn run(args: &LastArgs) -> anyhow::Result<Exit> {
-    let path = store_path(args.store.as_deref())?;
+/// Prints how the last processes ended.
+///
+/// # Errors
+/// Where the store cannot be read, or has no such end.
+pub(crate) fn print_last_words(request: &LastRequest) -> anyhow::Result<Exit> {
+    let path = store_path(request.store.as_deref())?;
     let store = WatchStore::open_to_read(&path)?;
-    let most = if args.pid.is_some() { SEARCHED } else { args.number };
+    let most = if request.pid.is_some() { SEARCHED } else { request.number };
     let mut words = store.last_words(most)?;
-    if let Some(pid) = args.pid {
+    if let Some(pid) = request.pid {
         words.retain(|one| one.process.pid == pid);
-        words.truncate(args.number);
+        words.truncate(request.number);
     }
-    if args.json {
+    if request.json {
         let json = LastJson { schema: LAST_SCHEMA, ended: &words };
         output::print_data(&(serde_json::to_string_pretty(&json)? + "\n"))?;
         return Ok(Exit::Fine);
     }
-    if let (true, Some(pid)) = (words.is_empty(), args.pid) {
+    if let (true, Some(pid)) = (words.is_empty(), request.pid) {
         bail!("no process {pid} ended in {}", path.display());
     }
     if words.is_empty() {

@@ -1,13 +1,26 @@
 //! The rules of `--on`: a dry run unless `--act` arms them.
 
-use crate::cli::watch::act::{ActionCommand, RunningActions};
-use crate::cli::watch::args::RuleArgs;
+use crate::work::watch::act::{ActionCommand, RunningActions};
 use anyhow::{anyhow, bail};
 use carat_model::watch::WatchedProcess;
 use carat_proc::process::{Identity, ProcRoot};
 use carat_watch::follow::Moment;
 use carat_watch::recorder::{Kernel, Recorder};
 use carat_watch::rule::{Rule, RuleAnswer, RuleBounds, RuleWatch};
+use std::time::Duration;
+
+/// What to do when a figure is too large.
+#[derive(Debug)]
+pub(crate) struct RuleRequest {
+    /// Rules, each followed by its command.
+    pub(crate) on: Vec<String>,
+    /// Whether the commands are run, and not only said.
+    pub(crate) act: bool,
+    /// The shortest time between two commands of one rule.
+    pub(crate) pause: Duration,
+    /// Processes with the same role that must be left in the tree.
+    pub(crate) leave: usize,
+}
 
 /// Rules with their commands.
 #[derive(Debug)]
@@ -24,9 +37,9 @@ impl ArmedRules {
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub(super) fn new(args: &RuleArgs) -> anyhow::Result<Self> {
+    pub(super) fn new(request: &RuleRequest) -> anyhow::Result<Self> {
         let (mut rules, mut commands) = (Vec::new(), Vec::new());
-        for pair in args.on.chunks(2) {
+        for pair in request.on.chunks(2) {
             let [rule, command] = pair else {
                 bail!(
                     "--on takes a rule and a command, such as 'worker.pss > 800m' 'kill -TERM {{pid}}'"
@@ -35,12 +48,12 @@ impl ArmedRules {
             rules.push(Rule::parse(rule).map_err(|error| anyhow!(error))?);
             commands.push(ActionCommand::parse(command)?);
         }
-        let bounds = RuleBounds { pause: args.pause.0, left: args.leave };
+        let bounds = RuleBounds { pause: request.pause, left: request.leave };
         Ok(Self {
             watch: RuleWatch::new(rules),
             commands,
             bounds,
-            act: args.act,
+            act: request.act,
             running: RunningActions::default(),
         })
     }
