@@ -92,6 +92,11 @@ pub enum LibraryError {
         "carat's libraries are outside the root {0}; trials of `carat compare` have them inside"
     )]
     OutsideRoot(PathBuf),
+    /// The command gives the server other files, and Ruby does not start without a file of `RUBYOPT`.
+    #[error(
+        "`{0}` gives the server other files than carat's; put `carat exec` behind it, as in `{0} … carat exec … -- ruby`"
+    )]
+    OtherFiles(String),
     /// The list of candidates is empty.
     #[error("there is no folder to unpack the libraries in; set XDG_CACHE_HOME")]
     NoCandidate,

@@ -21,10 +21,44 @@ pub(crate) fn find_ruby(program: &str, settings: &Settings) -> Option<PathBuf> {
     ProgramSearch { path: &path, root, dir }.ruby(program)
 }
 
+/// Programs that start another one where other files are, but with the same environment.
+const CHANGING_FILES: [&str; 7] =
+    ["chroot", "fakechroot", "proot", "schroot", "bwrap", "firejail", "nsenter"];
+/// Options by which unshare(1) does.
+const OTHER_ROOT: [&str; 2] = ["-R", "--root"];
+
+/// The word of a command that gives the server other files; none behind the name of a Ruby or of one of its scripts, where words
+/// are the server's.
+fn changing_files(command: &[String], is_ruby: impl Fn(&str) -> bool) -> Option<&str> {
+    let words: Vec<&str> =
+        command.iter().map(String::as_str).take_while(|word| !is_ruby(word)).collect();
+    let unshared = words.iter().position(|word| base(word) == Some("unshare"));
+    let has_root = |words: &[&str]| {
+        words.iter().any(|word| OTHER_ROOT.iter().any(|option| word.starts_with(option)))
+    };
+    let mut names = words.iter().filter_map(|word| base(word));
+    names
+        .find(|name| CHANGING_FILES.contains(name))
+        .or_else(|| unshared.filter(|at| has_root(&words[*at..])).map(|_| "unshare"))
+}
+
+/// The name of a program without its folder.
+fn base(program: &str) -> Option<&str> {
+    Path::new(program).file_name()?.to_str()
+}
+
 /// The libraries, if the server can load them.
-fn libraries(settings: &Settings) -> Result<Libraries, LibraryError> {
-    match settings.root() {
-        Some(root) => Err(LibraryError::OutsideRoot(root.to_owned())),
+fn libraries(settings: &Settings, command: &[String]) -> Result<Libraries, LibraryError> {
+    let is_ruby = |word: &str| {
+        let ruby = find_ruby(word, settings);
+        let name = ruby.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("ruby"))
+    };
+    if let Some(root) = settings.root() {
+        return Err(LibraryError::OutsideRoot(root.to_owned()));
+    }
+    match changing_files(command, is_ruby) {
+        Some(name) => Err(LibraryError::OtherFiles(name.to_owned())),
         None => find_libraries(),
     }
 }
@@ -55,7 +89,7 @@ pub(crate) fn become_server(
         probe: false,
         scrub: server.scrub,
     };
-    let injection = injected(&request, verify, messages)?;
+    let injection = injected(&request, server.command, verify, messages)?;
     warn(&injection, messages)?;
     Ok(replace_process(server.command, &injection))
 }
@@ -66,16 +100,17 @@ pub(crate) fn become_server(
 /// Where a setting cannot be applied.
 fn injected(
     request: &InjectRequest<'_>,
+    command: &[String],
     verify: bool,
     messages: &mut impl Write,
 ) -> anyhow::Result<Injection> {
     // First with the verifier, which needs other variables.
-    let hindrance = match verify.then(|| inject_verified(request)) {
+    let hindrance = match verify.then(|| inject_verified(request, command)) {
         Some(Ok(injection)) => return Ok(injection),
         Some(Err(error)) => Some(error),
         None => None,
     };
-    let injection = match inject(request, || libraries(request.settings)) {
+    let injection = match inject(request, || libraries(request.settings, command)) {
         Err(InjectError::Library(error)) => {
             return inject_without_libraries(request, verify, &error, messages);
         }
@@ -88,13 +123,13 @@ fn injected(
 }
 
 /// Injects what verifying needs besides, and starts the verifier.
-fn inject_verified(request: &InjectRequest<'_>) -> anyhow::Result<Injection> {
+fn inject_verified(request: &InjectRequest<'_>, command: &[String]) -> anyhow::Result<Injection> {
     let scrub = match request.scrub {
         Scrub::Nothing => Scrub::Verifier,
         _ => Scrub::Everything,
     };
     let request = InjectRequest { given: BTreeMap::new(), probe: true, scrub, ..*request };
-    let mut injection = inject(&request, || libraries(request.settings))?;
+    let mut injection = inject(&request, || libraries(request.settings, command))?;
     verify(request.settings, &mut injection)?;
     Ok(injection)
 }
@@ -160,5 +195,27 @@ fn print_findings(found: &Verification) {
     }
     for check in found.checks() {
         let _ = writeln!(messages, "carat verify: {check}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_gives_the_server_other_files_is_known_before_the_name_of_a_ruby() {
+        for (command, expected) in [
+            ("chroot /srv ruby app.rb", Some("chroot")),
+            ("env A=b /usr/sbin/chroot /srv ruby app.rb", Some("chroot")),
+            ("setpriv --reuid nobody bwrap --bind / / ruby app.rb", Some("bwrap")),
+            ("unshare --mount --root=/srv ruby app.rb", Some("unshare")),
+            ("unshare --mount ruby app.rb", None),
+            ("ruby app.rb chroot", None),
+            ("ruby unshare -R", None),
+            ("nice -n 5 ruby app.rb", None),
+        ] {
+            let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            assert_eq!(changing_files(&words, |word| word == "ruby"), expected, "{command}");
+        }
     }
 }

@@ -169,6 +169,20 @@ fn in_another_root_the_server_starts_without_the_settings_whose_libraries_are_ou
 }
 
 #[test]
+fn behind_a_program_that_changes_the_root_the_server_starts_without_the_settings_that_need_libraries()
+ {
+    require!(Root, Roots("trixie"));
+    let folder = Folder::new("exec");
+    let root = crate::needs::roots_folder().join("trixie").display().to_string();
+    let settings = ["exec", "arena_max=2", "trim=full-gc", "--verify", "--"];
+    let command =
+        ["chroot", &root, "ruby", "-e", "puts ENV['MALLOC_ARENA_MAX'], ENV['RUBYOPT'].inspect"];
+    let ran = folder.run(&[&settings[..], &command[..]].concat());
+    ran.assert_code(0).assert_says("2\nnil\n");
+    ran.assert_says("without trim=full-gc, --verify: `chroot` gives the server other files");
+}
+
+#[test]
 fn carat_off_runs_the_command_without_any_change() {
     let folder = Folder::new("exec");
     let ran = folder
