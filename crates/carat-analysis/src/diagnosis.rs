@@ -552,7 +552,10 @@ fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
         }
         None => {
             let reason = processes.iter().find_map(|one| one.reason(CensusPart::Reach));
-            let reason = reason.unwrap_or("`carat explain PID --reach` tells it");
+            // The tree of any of its processes is the whole tree.
+            let pid = ledger.processes.first().map_or("PID".to_owned(), |one| one.pid.to_string());
+            let reason = reason
+                .map_or_else(|| format!("`carat explain {pid} --reach` tells it"), str::to_owned);
             format!(
                 "no setting would save 5 %; how much of what is in use is garbage is not known: {reason}"
             )
