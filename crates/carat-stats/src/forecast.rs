@@ -208,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn the_deviation_of_few_pairs_follows_from_their_interval_by_students_quantile() {
+        // Of the 21 averages of 1 to 6 the third is 2 and the nineteenth 5; their error is 6/64. The upper 3/64 of Student's
+        // distribution with 5 degrees of freedom begin at 2.065708 (by numerical integration).
+        let pairs: Vec<f64> = (1..=6).map(f64::from).collect();
+        let known = KnownDifference::of(&pairs).unwrap();
+        let expected = 0.5 * (5.0 - 2.0) * 6_f64.sqrt() / 2.065_708;
+        assert!((known.deviation / expected - 1.0).abs() < 1e-3, "{}", known.deviation);
+        assert!((known.estimate - 3.5).abs() < 1e-9, "{}", known.estimate);
+        assert!(KnownDifference::of(&pairs[..4]).is_none());
+    }
+
+    #[test]
     fn four_of_five_comparisons_are_decided_within_their_forecast() {
         let (mut early, mut late, mut all) = (0, 0, 0);
         for noise in [Noise::Normal, Noise::TwoClusters, Noise::Outliers] {

@@ -78,6 +78,9 @@ mod tests {
         let series: Vec<(f64, f64)> =
             (0..=100).map(|i| (f64::from(i), if i < 75 { 9.0 } else { 5.0 })).collect();
         assert_eq!(late_median(&series), Some(5.0));
+        // A recording may begin at any progress.
+        let later: Vec<_> = series.iter().map(|(at, amount)| (at + 1_000.0, *amount)).collect();
+        assert_eq!(late_median(&later), Some(5.0));
         assert_eq!(late_median(&[]), None);
     }
 
