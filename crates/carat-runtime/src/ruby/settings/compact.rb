@@ -10,6 +10,9 @@ module CaratRuntime
     def start
       return unless value == "auto"
 
+      # A collection that is under way began without pinning what C keeps, and must not end with a compaction: Ruby 3.1
+      # crashes then.
+      GC.start
       GC.auto_compact = true
       return refuse("this Ruby does not compact by itself") unless GC.auto_compact
 
