@@ -76,6 +76,15 @@ fn every_fault_of_a_server_is_counted_under_its_name() {
     }
 }
 
+#[test]
+fn a_path_that_only_redirects_is_a_remark_and_no_error() {
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n";
+    let table = HttpOptions { expect_body: None, requests: Some(20), ..table() };
+    let report = report(raw_server(move |stream, _| send(stream, redirect)), table);
+    assert_eq!((report.completed, report.errors), (20, 0), "{report:?}");
+    assert!(has(&report, "redirects") && !report.is_invalid(), "{report:?}");
+}
+
 /// Sends the text repeatedly until the connection is closed.
 fn send_forever(stream: &mut TcpStream, text: &str) {
     let many = text.repeat(64 * 1024 / text.len());
