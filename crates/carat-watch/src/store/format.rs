@@ -32,6 +32,10 @@ pub fn is_watch_store(path: &Path) -> bool {
 
 /// What the first bytes of a file say.
 pub(super) fn header(real: &Path, path: &Path) -> Result<Found, WatchStoreError> {
+    // Before it is opened: a named pipe waits for its other end, and what is read of it would be missing to its reader.
+    if std::fs::metadata(real).is_ok_and(|found| !found.is_file()) {
+        return Err(WatchStoreError::Foreign(path.to_owned()));
+    }
     let file = match File::open(real) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),

@@ -50,6 +50,13 @@ impl WatchStore {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             create_folder(folder).map_err(|error| WatchStoreError::io(path, &error))?;
         }
+        // Before the lock, which leaves a file of its own: beside another program's nothing is made.
+        if let Ok(real) = without_links(path)
+            && let Err(error @ (WatchStoreError::Foreign(_) | WatchStoreError::Newer { .. })) =
+                format::header(&real, path)
+        {
+            return Err(error);
+        }
         let lock = StoreLock::take(path)?;
         match Self::open_existing(path, false) {
             Ok(connection) => Ok(Self::new(path, connection, None, Some(lock))),

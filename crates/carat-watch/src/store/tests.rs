@@ -118,6 +118,18 @@ fn a_newer_format_and_another_programs_file_are_refused_and_unchanged() {
         assert!(!is_watch_store(&other));
         assert_eq!(std::fs::read(&other).unwrap(), before);
     }
+    // Opening a named pipe would wait for its other end.
+    let pipe = folder.path().join("pipe.db");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    assert!(!is_watch_store(&pipe));
+    assert!(matches!(WatchStore::open(&pipe, 2), Err(WatchStoreError::Foreign(_))));
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    let locks = names.filter(|name| {
+        let name = name.as_ref().unwrap().file_name();
+        name.to_string_lossy().ends_with("-lock")
+    });
+    assert_eq!(locks.count(), 1, "only that of the first store");
     let missing = WatchStore::open_to_read(&folder.path().join("none")).unwrap_err();
     assert!(matches!(missing, WatchStoreError::Missing(_)));
 }
