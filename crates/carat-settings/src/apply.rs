@@ -205,6 +205,16 @@ mod tests {
     }
 
     #[test]
+    fn a_compiler_is_kept_off_without_a_variable_unless_the_user_has_set_it() {
+        for (inherited, expected) in
+            [(&[][..], None), (&[("RUBY_YJIT_ENABLE", "1")][..], Some("0"))]
+        {
+            let made = applied(&["yjit=off"], inherited).unwrap();
+            assert_eq!(made.set.get("RUBY_YJIT_ENABLE").map(String::as_str), expected);
+        }
+    }
+
+    #[test]
     fn a_setting_that_this_ruby_does_not_have_is_refused_with_its_successor() {
         let version = |text: &str| text.parse::<RubyVersion>().unwrap();
         for (pair, ruby, expected) in [
@@ -247,6 +257,7 @@ mod tests {
             (&["compact=boot"][..], Some("compact=boot")),
             (&["compact=off", "prepare_fork=warmup"], Some("compact=off;prepare_fork=warmup")),
             (&["yjit=after-fork"], Some("yjit=after-fork")),
+            (&["yjit=off"], Some("yjit=off")),
             (&["trim=full-gc", "arena_max=2"], Some("trim=full-gc")),
             (&["compact=off"], None),
         ] {

@@ -145,8 +145,10 @@ impl Setting for Yjit {
             // A variable is enough, so nothing has to be loaded into Ruby.
             YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
             YjitStart::Off => {
-                // Another one may be in the environment already.
-                server.set(YJIT_ENABLE, "0".into());
+                // Only in place of the user's: Ruby 3.1 enables YJIT for any value, also for this one (ruby.c).
+                if server.current(YJIT_ENABLE).is_some() {
+                    server.set(YJIT_ENABLE, "0".into());
+                }
                 server.request(Self::NAME, &value.to_string());
             }
             YjitStart::AfterFork => server.request(Self::NAME, &value.to_string()),

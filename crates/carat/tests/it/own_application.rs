@@ -158,3 +158,13 @@ fn a_compiler_that_is_to_be_off_stays_off_where_the_application_enables_it() {
     let before = run(&[&compiler[..], &["-r", "./enabled.rb"]].concat());
     assert!(before.starts_with("[0, 0, 1]\n") && before.contains("has enabled YJIT"), "{before}");
 }
+
+#[test]
+fn a_ruby_that_is_started_with_its_compiler_off_has_it_off() {
+    require!(Ruby);
+    let folder = Folder::new("yjit-off");
+    let asks = "p((RubyVM::YJIT.enabled? if defined?(RubyVM::YJIT.enabled?)) ? true : false)";
+    let ran = folder.run(&["exec", "yjit=off", "--verify", "--", "ruby", "-e", asks]);
+    ran.assert_code(0);
+    assert_eq!(ran.out, "false\n", "{}", ran.talk);
+}

@@ -42,7 +42,7 @@ module CaratRuntime
       return needless unless defined?(RubyVM::YJIT.enabled?)
 
       if RubyVM::YJIT.enabled?
-        return refuse("an option of Ruby (in RUBYOPT, or of the command) has enabled YJIT before the runtime starts")
+        return refuse("RUBYOPT, RUBY_YJIT_ENABLE or an option of the command has enabled YJIT before the runtime starts")
       end
 
       # Before Ruby 3.3 it cannot be enabled later.
