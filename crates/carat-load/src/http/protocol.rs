@@ -595,6 +595,23 @@ mod tests {
         offset() - if passed > 100_000_000 { 3_600_000_000_000 } else { 0 }
     }
 
+    /// Drives a load by one thread; `read` is the clock that converts the kernel's time stamps.
+    fn driven(load: &HttpLoad, url: &str, read: Option<fn() -> i64>) -> LoadReport {
+        let root = ProcRoot::default();
+        let dialer = Dialer::new(resolve(url).unwrap(), &load.options, &root).unwrap();
+        let shared = Arc::new(HttpProtocol::share(load, dialer.target(), 1).unwrap());
+        let shard = Shard { index: 0, threads: 1 };
+        let protocol = HttpProtocol::new(Arc::clone(&shared), shard);
+        let counters = ProgressCounters::default();
+        let mut connections = Connections::new(&dialer, &load.options, &counters, shard).unwrap();
+        if let Some(read) = read {
+            connections.stamps = StampClock::new(read);
+        }
+        let counts = Reactor::new(connections, protocol, 0).unwrap().run().unwrap();
+        let run = RunFacts { threads: 1, ..RunFacts::default() };
+        HttpProtocol::report(load, &shared, vec![counts], &run)
+    }
+
     /// The report of a load whose time stamps are converted with that clock; only the clock is not the kernel's.
     fn report_by(read: fn() -> i64) -> LoadReport {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -604,19 +621,9 @@ mod tests {
         let load = options.load(&url).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| NullHttp::new(listener, 5).unwrap().serve(&stop));
-            let root = ProcRoot::default();
-            let dialer = Dialer::new(resolve(&url).unwrap(), &load.options, &root).unwrap();
-            let shared = Arc::new(HttpProtocol::share(&load, dialer.target(), 1).unwrap());
-            let shard = Shard { index: 0, threads: 1 };
-            let protocol = HttpProtocol::new(Arc::clone(&shared), shard);
-            let counters = ProgressCounters::default();
-            let mut connections =
-                Connections::new(&dialer, &load.options, &counters, shard).unwrap();
-            connections.stamps = StampClock::new(read);
-            let counts = Reactor::new(connections, protocol, 0).unwrap().run().unwrap();
+            let report = driven(&load, &url, Some(read));
             stop.store(true, Ordering::Relaxed);
-            let run = RunFacts { threads: 1, ..RunFacts::default() };
-            HttpProtocol::report(&load, &shared, vec![counts], &run)
+            report
         })
     }
 
@@ -649,16 +656,7 @@ mod tests {
                 }
             }
         });
-        let root = ProcRoot::default();
-        let dialer = Dialer::new(resolve(&url).unwrap(), &load.options, &root).unwrap();
-        let shared = Arc::new(HttpProtocol::share(&load, dialer.target(), 1).unwrap());
-        let shard = Shard { index: 0, threads: 1 };
-        let protocol = HttpProtocol::new(Arc::clone(&shared), shard);
-        let counters = ProgressCounters::default();
-        let connections = Connections::new(&dialer, &load.options, &counters, shard).unwrap();
-        let counts = Reactor::new(connections, protocol, 0).unwrap().run().unwrap();
-        let run = RunFacts { threads: 1, ..RunFacts::default() };
-        let report = HttpProtocol::report(&load, &shared, vec![counts], &run);
+        let report = driven(&load, &url, None);
         (receive.try_iter().collect(), report)
     }
 
