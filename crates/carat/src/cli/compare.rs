@@ -67,11 +67,9 @@ impl CompareArgs {
             blocks: self.blocks,
             seed: self.seed,
             settings: self.set.clone(),
-            folder: None,
-            once: false,
             limit: self.limit.map(|limit| limit.0),
-            interrupt: None,
             fake: fake_trials(&self.fake, pace),
+            ..ExperimentRequest::default()
         }
     }
 }

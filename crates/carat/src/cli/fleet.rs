@@ -153,17 +153,10 @@ impl FleetPlanArgs {
     fn requests(&self) -> (ExperimentRequest, PlanRequest) {
         let experiment = ExperimentRequest {
             experiment: self.experiment.clone(),
-            output: None,
-            resume: false,
-            fresh: false,
             blocks: self.blocks,
             seed: self.seed,
             settings: self.set.clone(),
-            folder: None,
-            once: false,
-            limit: None,
-            interrupt: None,
-            fake: None,
+            ..ExperimentRequest::default()
         };
         let kubernetes = KubernetesOptions {
             image: self.image.clone(),

@@ -92,17 +92,11 @@ impl BlockRun<'_> {
         let plan = &self.folder.plan;
         let request = ExperimentRequest {
             experiment: self.folder.experiment(),
-            output: None,
-            resume: false,
-            fresh: false,
             blocks: Some(plan.max_blocks),
             seed: Some(plan.seed),
-            settings: Vec::new(),
             folder: Some(plan.folder.clone()),
-            once: false,
-            limit: None,
-            interrupt: None,
             fake: self.fake.clone(),
+            ..ExperimentRequest::default()
         };
         let prepared = PreparedExperiment::new(request, &self.variable)?;
         // The copy of the experiment can have been changed since the fleet was planned.

@@ -62,13 +62,8 @@ fn experiment(request: &DemoRequest, folder: &Path) -> ExperimentRequest {
         fresh: !request.resume,
         // A run that is resumed has its number already.
         blocks: request.blocks.or((!request.resume).then_some(DEMO.blocks)),
-        seed: None,
-        settings: Vec::new(),
-        folder: None,
-        once: false,
-        limit: None,
-        interrupt: None,
         fake: request.fake.clone(),
+        ..ExperimentRequest::default()
     }
 }
 

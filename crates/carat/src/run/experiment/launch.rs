@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// What to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ExperimentRequest {
     pub experiment: PathBuf,
     /// The results file; the experiment's name with `.carat` where absent.
@@ -66,20 +66,7 @@ impl ExperimentRequest {
         fake: Option<FakeTrials>,
     ) -> Self {
         let output = Some(output.unwrap_or_else(|| pilot_path(&experiment)));
-        Self {
-            experiment,
-            output,
-            resume: true,
-            fresh: false,
-            blocks: Some(blocks),
-            seed: None,
-            settings: Vec::new(),
-            folder: None,
-            once: false,
-            limit: None,
-            interrupt: None,
-            fake,
-        }
+        Self { experiment, output, resume: true, blocks: Some(blocks), fake, ..Self::default() }
     }
 
     fn results_path(&self, experiment: &Experiment) -> PathBuf {
