@@ -96,10 +96,10 @@ module CaratRuntime
     def least_rounds
       return STEP unless compiler
 
-      (methods > MANY_METHODS ? CALLS_OF_MANY : CALLS) + STEP
+      (method_count > MANY_METHODS ? CALLS_OF_MANY : CALLS) + STEP
     end
 
-    def methods
+    def method_count
       require "objspace"
       ObjectSpace.count_imemo_objects.fetch(:imemo_iseq, 0)
     end
@@ -121,29 +121,18 @@ module CaratRuntime
     # Bytes that a child copies when it serves one round; nil where that is not known.
     def bytes_copied
       @application.disconnect
-      reader, writer = IO.pipe
-      pid = CaratRuntime.without_hooks { fork { report_to(reader, writer) } }
-      writer.close
-      answer = reader.read if IO.select([reader], nil, nil, [@deadline - now, 1].max)
-      Process.kill(:KILL, pid)
-      Process.wait(pid)
-      Integer(answer, exception: false) unless answer.nil?
+      answer = ThrowawayChild.ask([@deadline - now, 1].max) { copy_a_round }
+      Integer(answer, exception: false) if answer
     rescue SystemCallError
       nil
-    ensure
-      [reader, writer].compact.each { |pipe| pipe.close unless pipe.closed? }
     end
 
-    # Runs in the child; it leaves without any handler of the server's. A collection would write to all of its heap.
-    def report_to(reader, writer)
-      reader.close
+    # Runs in the child. A collection would write to all of its heap.
+    def copy_a_round
       GC.disable
       before = private_bytes
       @paths.each { |path| @application.get(path) }
-      writer.write(private_bytes - before)
-      writer.close
-    ensure
-      exit!(0)
+      private_bytes - before
     end
 
     def private_bytes
@@ -264,6 +253,42 @@ module CaratRuntime
     end
   end
 
+  # A child that answers once and is thrown away, with all that it has changed.
+  module ThrowawayChild
+    class << self
+      # What the block gives in the child, as text; nil where that takes longer than `within` seconds, empty where the child
+      # ends before, and false where it is lost.
+      def ask(within, &work)
+        reader, writer = IO.pipe
+        pid = CaratRuntime.without_hooks { fork { report_to(reader, writer, &work) } }
+        writer.close
+        answer_of(reader, pid, within)
+      ensure
+        [reader, writer].compact.each { |pipe| pipe.close unless pipe.closed? }
+      end
+
+      private
+
+      def answer_of(reader, pid, within)
+        answer = reader.read if IO.select([reader], nil, nil, within)
+        Process.kill(:KILL, pid)
+        Process.wait(pid)
+        answer
+      rescue SystemCallError
+        false
+      end
+
+      # Runs in the child; it leaves without any handler of the server's.
+      def report_to(reader, writer)
+        reader.close
+        writer.write(yield)
+        writer.close
+      ensure
+        exit!(0)
+      end
+    end
+  end
+
   # Requests each page once in a child that is thrown away, to find out what would not survive the fork of a worker.
   class Rehearsal
     # Seconds after which a page counts as hanging.
@@ -276,36 +301,17 @@ module CaratRuntime
 
     # Why the pages are unfit for warming; nil if they are fit.
     def problem
-      reader, writer = IO.pipe
-      pid = CaratRuntime.without_hooks { fork { report_to(reader, writer) } }
-      writer.close
-      answer = answer_of(reader, pid)
-      answer unless answer == "fit"
-    ensure
-      [reader, writer].compact.each { |pipe| pipe.close unless pipe.closed? }
+      answer = ThrowawayChild.ask(WITHIN) { rehearse.to_s.lines.first.to_s.chomp[0, 300] }
+      case answer
+      when "fit" then nil
+      when nil then "a page does not answer within #{WITHIN} s"
+      when false then "the process that requested the pages was lost"
+      when "" then "the process that requested the pages ended"
+      else answer.force_encoding("UTF-8").scrub
+      end
     end
 
     private
-
-    def answer_of(reader, pid)
-      answer = reader.read if IO.select([reader], nil, nil, WITHIN)
-      Process.kill(:KILL, pid)
-      Process.wait(pid)
-      return "a page does not answer within #{WITHIN} s" if answer.nil?
-
-      answer.empty? ? "the process that requested the pages ended" : answer.force_encoding("UTF-8").scrub
-    rescue SystemCallError
-      "the process that requested the pages was lost"
-    end
-
-    # Runs in the child; it leaves without any handler of the server's.
-    def report_to(reader, writer)
-      reader.close
-      writer.write(rehearse.to_s.lines.first.to_s.chomp[0, 300])
-      writer.close
-    ensure
-      exit!(0)
-    end
 
     def rehearse
       before = Inheritance.new
