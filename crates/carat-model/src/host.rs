@@ -3,6 +3,7 @@
 use crate::group_use::GroupUse;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Name and version of the JSON of `carat ps`.
 pub const HOST_SCHEMA: &str = "carat.ps/1";
@@ -40,6 +41,21 @@ pub enum ProcessRole {
     Other,
 }
 
+impl ProcessRole {
+    /// The word for it, as rules and labels have it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Watchdog => "watchdog",
+            Self::Core => "core",
+            Self::Preloader => "preloader",
+            Self::Master => "master",
+            Self::Worker => "worker",
+            Self::Single => "single",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// What a server is, as its title and its program say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerName {
@@ -49,6 +65,15 @@ pub struct ServerName {
     pub version: Option<String>,
     /// The name or the folder of the app, or the name of the script.
     pub app: Option<String>,
+}
+
+impl fmt::Display for ServerName {
+    /// `puma 6.6.0 blog`: what is known of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.program)?;
+        let others = [&self.version, &self.app];
+        others.into_iter().flatten().try_for_each(|part| write!(f, " {part}"))
+    }
 }
 
 /// Servers and jobs of one app: what was forked together, and what it started.

@@ -74,10 +74,11 @@ pub struct GroupSample {
 }
 
 /// Why a census was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CensusReason {
     /// The first of the process.
+    #[default]
     First,
     /// It grew by a twentieth since the one before.
     Grew,
@@ -103,7 +104,7 @@ impl CensusReason {
 }
 
 /// The composition of the memory of one process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WatchCensus {
     /// Unix time in milliseconds.
     pub at_ms: u64,

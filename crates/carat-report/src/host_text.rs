@@ -254,16 +254,11 @@ pub fn tree_text(tree: &RubyTree) -> String {
     out
 }
 
-/// The word for a role.
+/// The word for a role in a tree.
 fn role_text(role: ProcessRole) -> &'static str {
     match role {
-        ProcessRole::Watchdog => "watchdog",
-        ProcessRole::Core => "core",
-        ProcessRole::Preloader => "preloader",
-        ProcessRole::Master => "master",
-        ProcessRole::Worker => "worker",
         ProcessRole::Single => "server",
-        ProcessRole::Other => "other",
+        other => other.word(),
     }
 }
 

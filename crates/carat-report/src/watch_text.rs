@@ -27,19 +27,13 @@ pub fn last_words_text(all: &[LastWords], now_ms: u64) -> String {
 
 /// The name of a process: what it is, its place, its pid.
 pub fn watched_name(process: &WatchedProcess) -> String {
-    let server = &process.server;
-    let parts = [Some(server.program.clone()), server.version.clone(), server.app.clone()];
-    let mut name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let mut name = process.server.to_string();
     match process.worker {
         Some(worker) => name += &format!(" worker {worker}"),
         None if process.pid == process.tree => {}
-        None => name += &format!(" {}", role(process)),
+        None => name += &format!(" {}", process.role.word()),
     }
     format!("{} (pid {})", shorten(&one_line(&name), TITLE), process.pid)
-}
-
-fn role(process: &WatchedProcess) -> String {
-    format!("{:?}", process.role).to_lowercase()
 }
 
 fn one_text(words: &LastWords, now_ms: u64) -> String {

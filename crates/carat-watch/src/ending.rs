@@ -121,7 +121,6 @@ pub(crate) fn compared(before_last: Vec<WatchCensus>, first_ms: u64) -> Option<W
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::watch::CensusReason;
 
     fn signs() -> EndSigns {
         EndSigns { vanished_together: 1, ..EndSigns::default() }
@@ -189,17 +188,7 @@ mod tests {
 
     #[test]
     fn what_grew_is_told_since_the_server_had_started() {
-        let census = |at_ms| WatchCensus {
-            at_ms,
-            reason: CensusReason::Hourly,
-            pss: None,
-            parts: Vec::new(),
-            objects: None,
-            classes: Vec::new(),
-            cut: false,
-            unknown: Vec::new(),
-            cpu_seconds: 0.0,
-        };
+        let census = |at_ms| WatchCensus { at_ms, ..WatchCensus::default() };
         let of = |times: &[u64]| {
             let all = times.iter().map(|at_ms| census(*at_ms)).collect();
             compared(all, 1_000).map(|census| census.at_ms)

@@ -3,9 +3,11 @@
 //! One request at a time, of bounded size and time: whoever may connect can read the last round, and nothing else.
 
 use crate::metrics::MEDIA_TYPE;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -69,32 +71,14 @@ impl MetricsListener {
             ListenAddress::Loopback(address) => {
                 let listener = TcpListener::bind(address)?;
                 let place = format!("http://{}/metrics", listener.local_addr()?);
-                thread::spawn(move || {
-                    for mut stream in listener.incoming().flatten() {
-                        let limited = stream
-                            .set_read_timeout(Some(PATIENCE))
-                            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-                        if limited.is_ok() {
-                            let _ = answer(&mut stream, &served);
-                        }
-                    }
-                });
+                thread::spawn(move || answer_all(listener.incoming(), &served));
                 (place, None)
             }
             ListenAddress::Unix(path) => {
                 remove_stale(path)?;
                 let listener = UnixListener::bind(path)?;
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-                thread::spawn(move || {
-                    for mut stream in listener.incoming().flatten() {
-                        let limited = stream
-                            .set_read_timeout(Some(PATIENCE))
-                            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-                        if limited.is_ok() {
-                            let _ = answer(&mut stream, &served);
-                        }
-                    }
-                });
+                thread::spawn(move || answer_all(listener.incoming(), &served));
                 (format!("unix:{}", path.display()), Some(path.clone()))
             }
         };
@@ -127,6 +111,20 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)?;
     }
     Ok(())
+}
+
+/// Answers one request of each connection.
+fn answer_all<S: Read + Write + AsFd>(
+    connections: impl Iterator<Item = io::Result<S>>,
+    text: &Mutex<String>,
+) {
+    for mut stream in connections.flatten() {
+        let limited = [Timeout::Recv, Timeout::Send]
+            .map(|which| set_socket_timeout(&stream, which, Some(PATIENCE)).is_ok());
+        if limited == [true, true] {
+            let _ = answer(&mut stream, text);
+        }
+    }
 }
 
 /// Answers one request.

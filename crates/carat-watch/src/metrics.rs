@@ -119,7 +119,7 @@ fn labels(all: &[MetricProcess<'_>]) -> Vec<String> {
 
 fn plain_labels(process: &WatchedProcess) -> String {
     let server = &process.server;
-    let role = format!("{:?}", process.role).to_lowercase();
+    let role = process.role.word();
     let worker = process.worker.map(|worker| worker.to_string()).unwrap_or_default();
     format!(
         "server=\"{}\",app=\"{}\",role=\"{role}\",worker=\"{worker}\"",
@@ -235,7 +235,7 @@ fn own(out: &mut String, state: &MetricState<'_>) {
 mod tests {
     use super::*;
     use carat_model::host::{ProcessRole, ServerName};
-    use carat_model::watch::{CensusReason, WatchedClass};
+    use carat_model::watch::WatchedClass;
 
     fn process(pid: u32, app: &str, worker: Option<u32>) -> WatchedProcess {
         let server = ServerName { program: "puma".into(), version: None, app: Some(app.into()) };
@@ -246,15 +246,9 @@ mod tests {
         let class =
             |name: &str| WatchedClass { name: name.into(), objects: 7, ..Default::default() };
         WatchCensus {
-            at_ms: 0,
-            reason: CensusReason::First,
-            pss: None,
             parts: vec![(PartKind::MallocLive, Bytes(9))],
-            objects: None,
             classes: vec![class("String"), class("String"), class("Hash")],
-            cut: false,
-            unknown: Vec::new(),
-            cpu_seconds: 0.0,
+            ..WatchCensus::default()
         }
     }
 

@@ -142,10 +142,11 @@ impl<S: Senses> Recorder<S> {
         metrics_text(&state)
     }
 
-    /// Looks once and writes what was found; what the user should know and the time until the next round are in the result.
+    /// Looks once and writes what was found; what is left in the result is what the user should know, and the time until the next
+    /// round.
     pub fn round(&mut self, now: Moment) -> Round {
         let mut round = self.follower.round(now);
-        self.pending.append(round.batch.clone());
+        self.pending.append(std::mem::take(&mut round.batch));
         self.write(now, &mut round.says);
         round
     }

@@ -3,7 +3,7 @@
 use carat_model::Bytes;
 use carat_model::host::ProcessRole;
 use carat_model::watch::{GroupSample, WatchedProcess};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -170,7 +170,7 @@ pub struct RuleWatch {
     rules: Vec<Rule>,
     last: BTreeMap<usize, Duration>,
     /// For which processes each held in the round before.
-    held: BTreeMap<(usize, i64), ()>,
+    held: BTreeSet<(usize, i64)>,
 }
 
 impl RuleWatch {
@@ -190,17 +190,14 @@ impl RuleWatch {
         now: Duration,
     ) -> Vec<RuleAnswer> {
         let mut answers = Vec::new();
-        let mut held = BTreeMap::new();
+        let mut held = BTreeSet::new();
         for (place, rule) in self.rules.iter().enumerate() {
             let mut holding: Vec<&RuleProcess<'_>> =
                 all.iter().filter(|one| rule.holds(one) == Some(true)).collect();
             holding.sort_by_key(|one| std::cmp::Reverse((one.pss.or(one.rss), one.process.number)));
-            holding.iter().for_each(|one| {
-                held.insert((place, one.process.number), ());
-            });
+            held.extend(holding.iter().map(|one| (place, one.process.number)));
             // One round may be a peak that is over by the next.
-            let twice =
-                |one: &&&RuleProcess<'_>| self.held.contains_key(&(place, one.process.number));
+            let twice = |one: &&&RuleProcess<'_>| self.held.contains(&(place, one.process.number));
             let Some(chosen) = holding.iter().find(twice) else { continue };
             if self.last.get(&place).is_some_and(|last| now.saturating_sub(*last) < bounds.pause) {
                 continue;

@@ -3,7 +3,7 @@
 use crate::follow::Senses;
 use crate::follow::finder::{is_wanted, worker};
 use crate::follow::state::{Followed, Follower, Moment, Round, event};
-use carat_model::host::{RubyTree, ServerName, TreeProcess};
+use carat_model::host::{RubyTree, TreeProcess};
 use carat_model::watch::WatchedProcess;
 use carat_proc::observe::{HostLook, group_folder, ruby_trees};
 use carat_proc::process::{Identity, Stat};
@@ -35,7 +35,7 @@ impl<S: Senses> Follower<S> {
             let rubies: Vec<&TreeProcess> =
                 tree.processes.iter().filter(|one| one.is_ruby).collect();
             let titles: Vec<&str> = rubies.iter().map(|one| one.title.as_str()).collect();
-            if !is_wanted(&self.options.matching, &name(&tree.server), &titles) {
+            if !is_wanted(&self.options.matching, &tree.server.to_string(), &titles) {
                 continue;
             }
             for one in rubies.into_iter().filter(|one| one.pid != std::process::id()) {
@@ -94,10 +94,4 @@ impl<S: Senses> Follower<S> {
         self.followed.insert(identity, Followed::new(process, identity, folder));
         is_new
     }
-}
-
-/// The program, its version and its app.
-fn name(server: &ServerName) -> String {
-    let parts = [Some(&server.program), server.version.as_ref(), server.app.as_ref()];
-    parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

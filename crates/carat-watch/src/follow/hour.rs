@@ -1,13 +1,13 @@
 //! Growth over the last hour, from one size a minute.
 
 use carat_model::Bytes;
+use carat_stats::slope::slope;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Sizes that are kept, and the fewest from which a rate is told.
+/// Sizes that are kept.
 const SIZES: usize = 61;
-const FEWEST: usize = 6;
 
 /// The sizes of the last hour.
 #[derive(Debug, Clone, Default)]
@@ -24,20 +24,11 @@ impl HourOfSizes {
         }
     }
 
-    /// Bytes per second: the median of the slopes between all pairs (Theil and Sen), which a few odd sizes do not change.
+    /// Bytes per second, robust against a few odd sizes; `None` where these are too few for a slope.
     pub(super) fn rate(&self) -> Option<f64> {
-        if self.0.len() < FEWEST {
-            return None;
-        }
-        let mut slopes: Vec<f64> = Vec::new();
-        for (place, (at, size)) in self.0.iter().enumerate() {
-            for (later, other) in self.0.iter().skip(place + 1) {
-                let seconds = (*later - *at).as_secs_f64();
-                slopes.push((other.0 as f64 - size.0 as f64) / seconds);
-            }
-        }
-        slopes.sort_by(f64::total_cmp);
-        slopes.get(slopes.len() / 2).copied()
+        let series: Vec<(f64, f64)> =
+            self.0.iter().map(|(at, size)| (at.as_secs_f64(), size.0 as f64)).collect();
+        slope(&series).map(|slope| slope.rate)
     }
 }
 

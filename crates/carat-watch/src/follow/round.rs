@@ -100,14 +100,14 @@ impl<S: Senses> Follower<S> {
             one.stat = stats.get(&one.identity.pid).cloned();
         }
         self.sample(now, &mut round);
-        let shares = self.sample_groups(now, &mut round);
+        let groups = self.sample_groups(now, &mut round);
         let cheap = self.senses.cpu().saturating_sub(started).saturating_sub(finding);
         self.read_proportional(now);
         let samples =
             self.followed.values().filter_map(|one| Some((one.process.number, one.sample?)));
         round.batch.samples = samples.collect();
         self.allowance.spend(self.senses.cpu().saturating_sub(started));
-        self.read_due(now, &shares, &mut round);
+        self.read_due(now, &groups, &mut round);
         round.next = self.allowance.interval(self.options.every, cheap);
         // A server whose children end all the time must not be looked at all the time.
         round.soonest = if self.allowance.allows() { SOONEST } else { round.next };
@@ -171,39 +171,34 @@ impl<S: Senses> Follower<S> {
         round.batch.at_ms = now.wall_ms;
     }
 
-    /// Figures of every group once; returns the share of the limit that is used and the pressure, by group.
-    fn sample_groups(
-        &mut self,
-        now: Moment,
-        round: &mut Round,
-    ) -> HashMap<String, (Option<f64>, Option<f64>)> {
-        let mut shares = HashMap::new();
+    /// Figures of every group, by its name; each group is read once.
+    fn sample_groups(&mut self, now: Moment, round: &mut Round) -> HashMap<String, GroupFigures> {
+        let mut read: HashMap<String, GroupFigures> = HashMap::new();
         for one in self.followed.values_mut() {
-            let kills = one.folder.as_deref().and_then(group_kills);
-            let limit = nearest_limit(&self.root, one.identity.pid);
+            let Some(group) = &one.process.group else { continue };
+            let known = read.get(group).copied();
+            let figures = known.unwrap_or_else(|| GroupFigures::read(&self.root, one));
             // After the reads: a kill that is already counted must not stand as the count before, and of a process that is
             // gone no limit is known, which is not the same as none.
             if !has_memory(&self.root, one.identity) {
                 continue;
             }
-            one.kills = kills.or(one.kills);
-            let Some(group) = &one.process.group else { continue };
-            if shares.contains_key(group) {
+            one.kills = figures.kills.or(one.kills);
+            if known.is_some() {
                 continue;
             }
-            let pressure = memory_pressure(&self.root, one.folder.as_deref());
-            shares.insert(group.clone(), (limit.as_ref().map(|limit| limit.share()), pressure));
+            read.insert(group.clone(), figures);
             round.batch.groups.push(GroupSample {
                 group: group.clone(),
                 at_ms: now.wall_ms,
-                used: limit.as_ref().map(|limit| limit.used),
-                limit: limit.map(|limit| limit.limit),
+                used: figures.used,
+                limit: figures.limit,
                 oom_kills: one.kills,
             });
         }
         let groups = round.batch.groups.iter().cloned();
         self.groups = groups.map(|group| (group.group.clone(), group)).collect();
-        shares
+        read
     }
 
     /// Proportional memory, of those first for which it is oldest.
@@ -234,16 +229,11 @@ impl<S: Senses> Follower<S> {
     }
 
     /// Reads what is due, what cannot wait first.
-    fn read_due(
-        &mut self,
-        now: Moment,
-        shares: &HashMap<String, (Option<f64>, Option<f64>)>,
-        round: &mut Round,
-    ) {
+    fn read_due(&mut self, now: Moment, groups: &HashMap<String, GroupFigures>, round: &mut Round) {
         let mut all = Vec::new();
         for one in self.followed.values() {
-            let group = one.process.group.as_ref().and_then(|group| shares.get(group)).copied();
-            let (of_limit, pressure) = group.unwrap_or_default();
+            let group = one.process.group.as_ref().and_then(|group| groups.get(group)).copied();
+            let GroupFigures { of_limit, pressure, .. } = group.unwrap_or_default();
             let size = one.sample.and_then(|sample| sample.size());
             let signs = DueSigns { at: now.since, size, of_limit, pressure };
             if let Some(reason) = due(one.read.as_ref(), &signs, self.options.every)
@@ -314,7 +304,7 @@ impl<S: Senses> Follower<S> {
     ) {
         if !holds {
             self.said.remove(what);
-        } else if self.said.insert(what, ()).is_none() {
+        } else if self.said.insert(what) {
             let text = text();
             event(round, now, None, text.clone());
             round.says.push(text);
@@ -324,6 +314,31 @@ impl<S: Senses> Follower<S> {
     /// Whether there is something left for a look at all trees.
     pub(super) fn may_find(&self) -> bool {
         self.allowance.allows_urgent()
+    }
+}
+
+/// What one round reads of a control group; unknown where nothing says.
+#[derive(Debug, Clone, Copy, Default)]
+struct GroupFigures {
+    kills: Option<u64>,
+    used: Option<Bytes>,
+    limit: Option<Bytes>,
+    /// The share of the limit that is used, as a fraction.
+    of_limit: Option<f64>,
+    /// Waiting for memory, in percent of the time.
+    pressure: Option<f64>,
+}
+
+impl GroupFigures {
+    fn read(root: &ProcRoot, one: &Followed) -> Self {
+        let limit = nearest_limit(root, one.identity.pid);
+        Self {
+            kills: one.folder.as_deref().and_then(group_kills),
+            used: limit.as_ref().map(|limit| limit.used),
+            limit: limit.as_ref().map(|limit| limit.limit),
+            of_limit: limit.map(|limit| limit.share()),
+            pressure: memory_pressure(root, one.folder.as_deref()),
+        }
     }
 }
 

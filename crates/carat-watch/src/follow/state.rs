@@ -9,7 +9,7 @@ use crate::store::Batch;
 use carat_model::Bytes;
 use carat_model::watch::{GroupSample, WatchCensus, WatchEvent, WatchSample, WatchedProcess};
 use carat_proc::process::{Identity, ProcRoot, Stat};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ pub struct Follower<S> {
     pub(super) allowance: Allowance,
     pub(super) last: Option<Moment>,
     /// What was said and still holds, so that it is said once.
-    pub(super) said: BTreeMap<&'static str, ()>,
+    pub(super) said: BTreeSet<&'static str>,
 }
 
 impl<S: Senses> Follower<S> {
@@ -130,7 +130,7 @@ impl<S: Senses> Follower<S> {
             ends: BTreeMap::new(),
             rounds: 0,
             last: None,
-            said: BTreeMap::new(),
+            said: BTreeSet::new(),
         }
     }
 

@@ -96,17 +96,7 @@ impl Senses for Made {
         if let Some(folder) = &self.ends {
             fs::remove_dir_all(folder).unwrap();
         }
-        WatchCensus {
-            at_ms,
-            reason,
-            pss: None,
-            parts: Vec::new(),
-            objects: None,
-            classes: Vec::new(),
-            cut: false,
-            unknown: Vec::new(),
-            cpu_seconds: 0.0,
-        }
+        WatchCensus { at_ms, reason, ..WatchCensus::default() }
     }
 
     fn attend(&mut self, _: Identity) {}

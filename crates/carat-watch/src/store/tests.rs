@@ -39,9 +39,8 @@ fn census(at_ms: u64) -> WatchCensus {
         parts: vec![(PartKind::MallocLive, Bytes(7))],
         objects: Some(3),
         classes: vec![class],
-        cut: false,
-        unknown: Vec::new(),
         cpu_seconds: 0.25,
+        ..WatchCensus::default()
     }
 }
 

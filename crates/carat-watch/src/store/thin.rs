@@ -76,20 +76,22 @@ impl WatchStore {
                 break;
             }
         }
-        self.with(|connection| {
-            connection.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
-        })?;
+        self.give_back()?;
         self.size()
     }
 
     /// Moves what is in the log into the file, so that the log takes no room; nothing where that fails too.
     pub fn make_room(&mut self) {
-        let made = self.with(|connection| {
-            connection.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
-        });
-        if let Err(error) = made {
+        if let Err(error) = self.give_back() {
             tracing::debug!(%error, "no room could be made");
         }
+    }
+
+    /// Gives free pages and the log back to the file system.
+    fn give_back(&self) -> Result<(), WatchStoreError> {
+        self.with(|connection| {
+            connection.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+        })
     }
 
     /// Bytes of the file.
