@@ -85,9 +85,14 @@ fn of(signs: &EndSigns, risen: Option<u64>, evidence: &mut Vec<String>) -> EndCa
         _ => {}
     }
     let enough = risen.is_some_and(|kills| kills >= signs.vanished_together as u64);
+    // The count may be of another program of the group: the log names every process that the kernel kills (mm/oom_kill.c).
+    let is_denied = signs.in_kernel_log == Some(false);
     match (signs.status, risen) {
-        (Some(_), Some(_)) if enough => EndCause::Oom,
+        (Some(_), Some(_)) if enough && !is_denied => EndCause::Oom,
         (_, Some(kills)) => {
+            if is_denied {
+                evidence.push("the kernel's log does not name it".into());
+            }
             if !enough {
                 evidence.push(format!(
                     "{} of its group vanished meanwhile, and the kernel killed {kills}",
@@ -133,6 +138,10 @@ mod tests {
         let (found, evidence) = cause(&counted);
         assert_eq!(found, EndCause::Oom);
         assert_eq!(evidence.len(), 2, "{evidence:?}");
+        let denied = EndSigns { in_kernel_log: Some(false), ..counted };
+        let (found, evidence) = cause(&denied);
+        assert_eq!(found, EndCause::ProbablyOom, "the group may have counted another program");
+        assert!(evidence[2].contains("log does not name it"), "{evidence:?}");
         let logged = EndSigns { in_kernel_log: Some(true), ..signs() };
         assert_eq!(cause(&logged).0, EndCause::Oom);
     }
