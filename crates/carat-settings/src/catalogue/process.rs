@@ -132,7 +132,7 @@ impl Setting for Yjit {
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
     const LEVELS: &'static [&'static str] = &["on"];
     const DOES: &'static str = "Ruby's compiler: as Ruby and the application decide, off also where Rails would enable it, on from the start, or on in each worker after the fork. Rails 7.2 and later enable it themselves before a preloaded server forks, and then `after-fork` is refused unless the application has `config.yjit = false`.";
-    const COSTS: &'static str = "For more speed, machine code and several times as much in malloc in every process that compiles for itself: together 7 to 12 MB per worker of a small Rails application (Ruby 3.3.8, single trials). What a preloaded server has compiled before it forks stays shared for the most part, so `warm` makes it cheaper and `after-fork` makes it dearer. `off` gives up the speed.";
+    const COSTS: &'static str = "For more speed, machine code and several times as much in malloc in every process that compiles for itself ([measured](../evidence/remedies/yjit.md)). What a preloaded server has compiled before it forks stays shared for the most part, so `warm` makes it cheaper and `after-fork` makes it dearer. `off` gives up the speed.";
     const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `off` and `after-fork`: the runtime's report in the shared page";
 
     fn needs_runtime(value: &YjitStart) -> bool {
