@@ -2,6 +2,8 @@
 
 use crate::text::one_line;
 use carat_outside::who::{CodePlace, KeptAmount, KeptBy, KeptTree, WayLink, WayRoot};
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// One frame of a way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,6 +22,28 @@ pub(crate) struct KeptSample {
     pub(crate) objects: u64,
     /// Bytes of them in memory.
     pub(crate) bytes: u64,
+}
+
+/// Numbers that are given in the order of the first mention.
+pub(crate) struct Numbered<T> {
+    numbers: HashMap<T, u64>,
+    /// By number.
+    pub(crate) all: Vec<T>,
+}
+
+impl<T: Clone + Eq + Hash> Numbered<T> {
+    pub(crate) fn new() -> Self {
+        Self { numbers: HashMap::new(), all: Vec::new() }
+    }
+
+    pub(crate) fn number(&mut self, one: T) -> u64 {
+        let next = self.all.len() as u64;
+        let number = *self.numbers.entry(one.clone()).or_insert(next);
+        if number == next {
+            self.all.push(one);
+        }
+        number
+    }
 }
 
 /// The samples of a tree. They add up to all that is kept.

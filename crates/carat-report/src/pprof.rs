@@ -2,12 +2,10 @@
 //!
 //! The messages are those of `profile.proto` of github.com/google/pprof, with the fields that are written.
 
-use crate::kept_samples::{KeptFrame, kept_samples};
+use crate::kept_samples::{KeptFrame, Numbered, kept_samples};
 use crate::text::one_line;
 use carat_outside::who::KeptTree;
 use prost::Message;
-use std::collections::HashMap;
-use std::hash::Hash;
 
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
@@ -71,27 +69,6 @@ struct Function {
     filename: i64,
     #[prost(int64, tag = "5")]
     start_line: i64,
-}
-
-/// Numbers that are given in the order of the first mention.
-struct Numbered<T> {
-    numbers: HashMap<T, u64>,
-    all: Vec<T>,
-}
-
-impl<T: Clone + Eq + Hash> Numbered<T> {
-    fn new() -> Self {
-        Self { numbers: HashMap::new(), all: Vec::new() }
-    }
-
-    fn number(&mut self, one: T) -> u64 {
-        let next = self.all.len() as u64;
-        let number = *self.numbers.entry(one.clone()).or_insert(next);
-        if number == next {
-            self.all.push(one);
-        }
-        number
-    }
 }
 
 /// The profile of processes or dumps, each with its name, not compressed. `at` is the time of the reading in nanoseconds since 1970,

@@ -1,10 +1,9 @@
 //! What is kept, by what keeps it, in the file format of speedscope: a flame graph whose widths are bytes.
 
-use crate::kept_samples::{KeptFrame, kept_samples};
+use crate::kept_samples::{KeptFrame, Numbered, kept_samples};
 use crate::text::one_line;
 use carat_outside::who::KeptTree;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 
 /// The schema of the format.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
@@ -12,23 +11,13 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 /// One profile for each process or dump, each with its name. The outermost frame is where ways begin, and the weight of a frame is what
 /// is kept in that way and in none of the ways above it.
 pub fn speedscope(trees: &[(String, &KeptTree)]) -> String {
-    let mut frames: Vec<Value> = Vec::new();
-    let mut numbers: HashMap<KeptFrame, usize> = HashMap::new();
-    let mut number_of = |frame: KeptFrame| {
-        *numbers.entry(frame).or_insert_with_key(|frame| {
-            let (file, line) = &frame.place;
-            frames.push(match file.is_empty() {
-                true => json!({ "name": frame.name }),
-                false => json!({ "name": frame.name, "file": file, "line": line }),
-            });
-            frames.len() - 1
-        })
-    };
+    let mut frames = Numbered::new();
     let mut profiles = Vec::new();
     for (name, tree) in trees {
         let (mut samples, mut weights, mut total) = (Vec::new(), Vec::new(), 0_u64);
         for sample in kept_samples(tree) {
-            let path: Vec<usize> = sample.frames.into_iter().map(&mut number_of).collect();
+            let path: Vec<u64> =
+                sample.frames.into_iter().map(|frame| frames.number(frame)).collect();
             samples.push(path);
             weights.push(sample.bytes);
             total = total.saturating_add(sample.bytes);
@@ -43,6 +32,7 @@ pub fn speedscope(trees: &[(String, &KeptTree)]) -> String {
             "weights": weights,
         }));
     }
+    let frames: Vec<Value> = frames.all.iter().map(shown).collect();
     let file = json!({
         "$schema": SCHEMA,
         "shared": { "frames": frames },
@@ -51,6 +41,14 @@ pub fn speedscope(trees: &[(String, &KeptTree)]) -> String {
         "exporter": "carat",
     });
     file.to_string() + "\n"
+}
+
+fn shown(frame: &KeptFrame) -> Value {
+    let (file, line) = &frame.place;
+    match file.is_empty() {
+        true => json!({ "name": frame.name }),
+        false => json!({ "name": frame.name, "file": file, "line": line }),
+    }
 }
 
 #[cfg(test)]
