@@ -10,7 +10,7 @@ use carat_report::NextCommands;
 use std::path::{Path, PathBuf};
 
 /// What the demo runs.
-const DEMO: Demo = Demo { workload: "blog", experiment: "demo.toml", blocks: 7 };
+const DEMO: Demo = Demo { workload: "blog", experiment: "demo.toml" };
 /// The results file, in the current folder; the page lies beside it.
 const RESULTS: &str = "demo.carat";
 
@@ -18,7 +18,6 @@ const RESULTS: &str = "demo.carat";
 struct Demo {
     workload: &'static str,
     experiment: &'static str,
-    blocks: u32,
 }
 
 /// One call of `carat demo`.
@@ -60,8 +59,7 @@ fn experiment(request: &DemoRequest, folder: &Path) -> ExperimentRequest {
         output: Some(RESULTS.into()),
         resume: request.resume,
         fresh: !request.resume,
-        // A run that is resumed has its number already.
-        blocks: request.blocks.or((!request.resume).then_some(DEMO.blocks)),
+        blocks: request.blocks,
         fake: request.fake.clone(),
         ..ExperimentRequest::default()
     }
