@@ -10,6 +10,7 @@ use carat_model::{
 };
 use carat_outside::census::{Census, CensusPart};
 use carat_outside::heap::ClassCount;
+use carat_outside::owners::OwnerCensus;
 use carat_outside::unshared::Remedy;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -396,7 +397,7 @@ fn mapped_files(ledger: &Ledger, part: &LedgerPart) -> String {
     format!(", in {}{more}", shown.join(", "))
 }
 
-/// What of the app is most: its threads, or the class with most bytes.
+/// What of the app is most: its threads, what nobody holds, or the class with most bytes.
 fn most(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<DiagnosisRow> {
     if let Some((threads, stacks)) = many_threads(ledger) {
         let text = format!(
@@ -405,7 +406,36 @@ fn most(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<DiagnosisRo
         );
         return Some(row(DiagnosisKind::Most, Some(stacks), text));
     }
-    largest_class(ledger, reading?)
+    let class = largest_class(ledger, reading?);
+    let lost = held_by_nobody(ledger, &reading?.processes);
+    // Where an extension leaks, no class is what one looks for.
+    match lost.filter(|lost| class.as_ref().is_none_or(|class| lost.bytes > class.bytes)) {
+        Some(lost) => Some(lost),
+        None => class,
+    }
+}
+
+/// Malloc's memory that nobody is known to hold, of the process with most, where it was asked and is worth a row.
+fn held_by_nobody(ledger: &Ledger, processes: &[Census]) -> Option<DiagnosisRow> {
+    let owners = most_lost(processes)?;
+    let lost = Bytes(owners.nobody.present);
+    if share(lost, ledger.pss) < WORTH_A_ROW {
+        return None;
+    }
+    let sizes = owners.nobody_sizes.first().map_or(String::new(), |one| {
+        format!(", most in {} chunks of {}", grouped(one.amount.chunks), Bytes(one.size))
+    });
+    let text = format!(
+        "{lost} ({}) of malloc that nobody is known to hold{sizes}: native code keeps it, or leaks it",
+        percent(lost, ledger.pss)
+    );
+    Some(row(DiagnosisKind::Most, Some(lost), text))
+}
+
+/// The owners of the process in which nobody holds most.
+fn most_lost(processes: &[Census]) -> Option<&OwnerCensus> {
+    let owners = processes.iter().filter_map(|census| census.owners.as_ref());
+    owners.max_by_key(|owners| owners.nobody.present)
 }
 
 /// The threads and the memory of their stacks, if there are many.
@@ -526,16 +556,20 @@ fn help_row(
     row(DiagnosisKind::Help, None, text)
 }
 
-/// What is said where nothing is garbage. Memory that nobody is known to hold may have leaked, so the app need not keep it.
-fn kept_by_the_app(ledger: &Ledger, processes: &[Census]) -> String {
-    let nobody = processes.iter().filter_map(|census| census.owners.as_ref());
-    let most = Bytes(nobody.map(|owners| owners.nobody.present).max().unwrap_or(0));
-    match share(most, ledger.pss) >= WORTH_A_ROW {
-        true => format!(
-            "no setting would save 5 %; nobody is known to hold {most} of malloc's memory: native code keeps it, or leaks it"
-        ),
-        false => {
+/// What is said where no setting helps and garbage was told apart. Memory that nobody is known to hold may have leaked, so the
+/// app need not keep it.
+fn kept_by_the_app(ledger: &Ledger, processes: &[Census], garbage: Bytes) -> String {
+    let collected = (share(garbage, ledger.pss) >= WORTH_A_ROW)
+        .then(|| format!("a full collection would free {garbage}"));
+    let lost = Bytes(most_lost(processes).map_or(0, |owners| owners.nobody.present));
+    let lost = (share(lost, ledger.pss) >= WORTH_A_ROW)
+        .then(|| format!("nobody is known to hold {lost} of malloc's memory"));
+    match [collected, lost].into_iter().flatten().collect::<Vec<_>>() {
+        none if none.is_empty() => {
             "nothing: this is what the app keeps; a setting would save less than 5 %".to_owned()
+        }
+        some => {
+            format!("no setting would save 5 %; {}, and the app keeps the rest", some.join(", "))
         }
     }
 }
@@ -562,13 +596,7 @@ fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
         }
         Some(all) => {
             // Forked processes share theirs, so there is at least as much as in the one with most.
-            let most = all.into_iter().max().unwrap_or_default();
-            match share(most, ledger.pss) >= WORTH_A_ROW {
-                true => format!(
-                    "no setting would save 5 %; a full collection would free {most}, and the app keeps the rest"
-                ),
-                false => kept_by_the_app(ledger, processes),
-            }
+            kept_by_the_app(ledger, processes, all.into_iter().max().unwrap_or_default())
         }
     }
 }
@@ -595,10 +623,14 @@ fn next_step(
     // Where malloc is not walked, who keeps what is refused.
     let can_answer = |one: &Census| one.who.is_none() && one.reason(CensusPart::Malloc).is_none();
     let can_be_asked = reading.is_some_and(|reading| reading.processes.iter().all(can_answer));
+    // Who keeps which objects does not tell whether native code leaks.
+    let lost = reading.and_then(|reading| held_by_nobody(ledger, &reading.processes));
     match help {
         Some(_) if of_sharing && !compared && reading.is_some() => FollowUp::Unshared,
         Some(_) => FollowUp::Suggest,
-        None if can_be_asked && share(live(ledger), ledger.pss) >= KEPT => FollowUp::Who,
+        None if can_be_asked && lost.is_none() && share(live(ledger), ledger.pss) >= KEPT => {
+            FollowUp::Who
+        }
         None => FollowUp::Record,
     }
 }

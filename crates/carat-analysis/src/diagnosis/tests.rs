@@ -3,8 +3,8 @@
 use super::*;
 use carat_model::ledger::{DetectedAllocator, ProcessLedger};
 use carat_outside::census::UnknownPart;
-use carat_outside::malloc::ChunkAmount;
-use carat_outside::owners::{OwnerCensus, ReachCensus};
+use carat_outside::malloc::{ChunkAmount, ChunkSize};
+use carat_outside::owners::ReachCensus;
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
 use carat_outside::who::WhoCensus;
 
@@ -123,15 +123,34 @@ fn who_keeps_the_largest_class_is_said_and_where_it_cannot_be_found_out_it_is_no
 
 #[test]
 fn what_nobody_is_known_to_hold_is_not_called_what_the_app_keeps() {
-    let help = |bytes| {
-        let nobody = ChunkAmount::resident(1, bytes);
-        let owners = Some(OwnerCensus { nobody, ..OwnerCensus::default() });
-        let reach = Some(ReachCensus::default());
+    let found = |bytes, garbage| {
+        let nobody = ChunkAmount::resident(1_000, bytes);
+        let nobody_sizes = vec![ChunkSize { size: 32, amount: nobody }];
+        let owners = Some(OwnerCensus { nobody, nobody_sizes, ..OwnerCensus::default() });
+        let reach = Some(ReachCensus { unreached_slot_bytes: garbage, ..ReachCensus::default() });
         let reading = of_process(Census { owners, reach, ..Census::default() });
-        says(&diagnosis(&ledger(live(), Vec::new()), Some(&reading), None), DiagnosisKind::Help)
+        diagnosis(&ledger(live(), Vec::new()), Some(&reading), None)
     };
-    assert!(help(30 * MB).contains("nobody is known to hold 30.00 MB"), "{}", help(30 * MB));
-    assert!(help(MB).starts_with("nothing: this is what the app keeps"), "{}", help(MB));
+    let told = found(30 * MB, 0);
+    assert_eq!(
+        says(&told, DiagnosisKind::Most),
+        "30.00 MB (30 %) of malloc that nobody is known to hold, most in 1,000 chunks of 32 B: native code keeps it, or leaks it"
+    );
+    assert_eq!(
+        says(&told, DiagnosisKind::Help),
+        "no setting would save 5 %; nobody is known to hold 30.00 MB of malloc's memory, and the app keeps the rest"
+    );
+    assert_eq!(told.next, FollowUp::Record);
+    assert_eq!(
+        says(&found(30 * MB, 10 * MB), DiagnosisKind::Help),
+        "no setting would save 5 %; a full collection would free 10.00 MB, nobody is known to hold 30.00 MB of malloc's memory, and the app keeps the rest"
+    );
+    let little = found(MB, 0);
+    assert_eq!(says(&little, DiagnosisKind::Most), "");
+    assert!(
+        says(&little, DiagnosisKind::Help).starts_with("nothing: this is what the app keeps"),
+        "{little:?}"
+    );
 }
 
 #[test]
