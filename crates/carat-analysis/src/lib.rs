@@ -12,6 +12,7 @@ mod curves;
 mod diagnosis;
 mod diagnostics;
 mod forecast;
+mod grown_most;
 pub mod growth;
 mod holder_growth;
 mod in_effect;
@@ -42,6 +43,7 @@ pub use diagnosis::{
     Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, class_in_question, diagnosis,
 };
 pub use forecast::{Forecast, Outlook, forecast};
+pub use grown_most::{GrownFile, GrownMost, grown_most};
 pub use holder_growth::{ClassGrown, GrownKind, HolderGrowth, HolderGrowths, holder_growth};
 pub use in_effect::leave_out_remedies_in_effect;
 pub use judge::NextStep;

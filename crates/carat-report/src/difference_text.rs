@@ -3,17 +3,82 @@
 use crate::census_cells::padded;
 use crate::numbers::{grouped, or_question_mark, signed_integer};
 use crate::text::written;
-use carat_analysis::{CensusDifference, CensusFigure, ClassChange, FigureChange, LostSize};
-use carat_model::Bytes;
+use carat_analysis::{
+    CensusDifference, CensusFigure, ClassChange, FigureChange, GrownFile, GrownMost, LostSize,
+};
 use carat_model::ledger::PartKind;
+use carat_model::{Bytes, shorten};
 use std::fmt::{self, Write};
 
 /// Sizes of chunks that nobody holds.
 const LOST_SIZES: usize = 3;
+/// Files named in a row.
+const FILES: usize = 3;
+/// Characters of a name.
+const NAME: usize = 48;
 
 /// Totals before and after, and the classes that changed most.
 pub fn difference_text(difference: &CensusDifference, classes: usize) -> String {
     written(|out| write_difference(out, difference, classes))
+}
+
+/// What grew most, a row each, in the form of a diagnosis.
+pub fn grown_most_text(grown: &GrownMost) -> String {
+    written(|out| {
+        let Some((before, after)) = grown.all else {
+            return writeln!(out, "size     unknown in one of the readings");
+        };
+        let change = signed(i128::from(after) - i128::from(before), true);
+        writeln!(out, "size     {} → {} (PSS), {change}", Bytes(before), Bytes(after))?;
+        if let Some(part) = &grown.part {
+            writeln!(out, "most     {}", part_text(part, grown))?;
+        }
+        if let Some((lost, (bytes, chunks))) = grown.lost.and_then(|one| Some((one, one.growth()?)))
+        {
+            let (bytes, chunks) = (signed(bytes, true), signed(chunks, false));
+            let size = Bytes(lost.size);
+            writeln!(
+                out,
+                "nobody   {chunks} chunks of {size} that nobody is known to hold, {bytes}: native code keeps them, or leaks them"
+            )?;
+        }
+        if let Some(class) = &grown.class {
+            let (objects, bytes) = (signed(class.objects(), false), signed(class.bytes(), true));
+            writeln!(out, "class    {}: {objects} objects, {bytes}", shorten(&class.name, NAME))?;
+        }
+        match grown.open.as_slice() {
+            [] => Ok(()),
+            open => writeln!(out, "beside   {}, held open", files_text(open)),
+        }
+    })
+}
+
+fn part_text(part: &FigureChange, grown: &GrownMost) -> String {
+    let change = part.before.zip(part.after);
+    let bytes = change.map_or(0, |(before, after)| i128::from(after) - i128::from(before));
+    let mut text = format!("{}: {}", figure_name(part.figure).0, signed(bytes, true));
+    if let Some(threads) = grown.threads {
+        text += &format!(", {} threads", signed(threads, false));
+    }
+    if !grown.mapped.is_empty() {
+        text += &format!(", in {}", files_text(&grown.mapped));
+    }
+    text
+}
+
+/// The files that grew most by name, and how much the others did.
+fn files_text(files: &[GrownFile]) -> String {
+    let name = |file: &GrownFile| {
+        let name = file.name.rsplit('/').next().unwrap_or(&file.name);
+        format!("{} {}", shorten(name, NAME), signed(file.bytes, true))
+    };
+    let shown: Vec<String> = files.iter().take(FILES).map(name).collect();
+    let rest = files.get(FILES..).unwrap_or_default();
+    let more = match rest.len() {
+        0 => String::new(),
+        more => format!(", {more} more {}", signed(rest.iter().map(|one| one.bytes).sum(), true)),
+    };
+    shown.join(", ") + &more
 }
 
 fn write_difference(out: &mut String, difference: &CensusDifference, most: usize) -> fmt::Result {
@@ -166,5 +231,42 @@ mod tests {
         }
         assert!(!text.contains("nobody") && !text.contains("String"), "{text}");
         assert!(difference_text(&difference, 2).contains("−500"), "{text}");
+    }
+
+    #[test]
+    fn what_grew_most_is_said_first_with_its_files_and_chunks() {
+        let part = FigureChange {
+            figure: CensusFigure::Part(PartKind::CodeAndFiles),
+            before: Some(20_000_000),
+            after: Some(61_000_000),
+        };
+        let files = (0..5).map(|n| GrownFile { name: format!("/db/c-{n}.db"), bytes: 8_000_000 });
+        let amount = ChunkAmount::resident;
+        let lost =
+            LostSize { size: 32, before: Some(amount(1, 32)), after: amount(100_001, 3_200_032) };
+        let class = ClassChange {
+            name: "Post".into(),
+            before: ClassAmount::NONE,
+            after: ClassAmount { objects: 9, slot_bytes: 360, malloc_bytes: None },
+        };
+        let grown = GrownMost {
+            all: Some((30_000_000, 71_000_000)),
+            part: Some(part),
+            mapped: files.collect(),
+            threads: None,
+            class: Some(class),
+            lost: Some(lost),
+            open: vec![GrownFile { name: "/memfd:x (deleted)".into(), bytes: 67_000_000 }],
+        };
+        assert_eq!(
+            grown_most_text(&grown),
+            "size     30.00 MB → 71.00 MB (PSS), +41.00 MB\n\
+             most     code and mapped files (PSS): +41.00 MB, in c-0.db +8.00 MB, c-1.db +8.00 MB, c-2.db +8.00 MB, 2 more +16.00 MB\n\
+             nobody   +100,000 chunks of 32 B that nobody is known to hold, +3.20 MB: native code keeps them, or leaks them\n\
+             class    Post: +9 objects, +360 B\n\
+             beside   memfd:x (deleted) +67.00 MB, held open\n"
+        );
+        let unknown = grown_most_text(&GrownMost::default());
+        assert_eq!(unknown, "size     unknown in one of the readings\n");
     }
 }

@@ -65,7 +65,7 @@ pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
 pub use carat_redact::{Audience, SearchReport, has_hidden_parts, redact_ledger, redact_outside};
 pub use census_text::{CensusTextOptions, census_text};
 pub use diagnosis_text::{diagnosis_text, next_text};
-pub use difference_text::difference_text;
+pub use difference_text::{difference_text, grown_most_text};
 pub use dump_text::{DumpHead, dump_text};
 pub use environment_format::{EnvironmentFormat, shell_line, write_environment, write_start};
 pub use exports::{

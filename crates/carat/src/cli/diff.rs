@@ -2,8 +2,8 @@
 
 use crate::cli::{Exit, output};
 use crate::input::read_explained;
-use carat_analysis::{census_difference, holder_growth};
-use carat_report::{difference_text, holder_growth_text};
+use carat_analysis::{census_difference, grown_most, holder_growth};
+use carat_report::{difference_text, grown_most_text, holder_growth_text};
 use std::path::PathBuf;
 
 /// Arguments of `carat diff`
@@ -25,7 +25,8 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
     let before = read_explained(&args.before)?;
     let after = read_explained(&args.after)?;
     let difference = census_difference(&before, &after);
-    output::print_text(&difference_text(&difference, args.classes))?;
+    let grown = grown_most_text(&grown_most(&difference, &before, &after));
+    output::print_text(&(grown + "\n" + &difference_text(&difference, args.classes)))?;
     let mut rubies = before.rubies.iter().chain(&after.rubies);
     if rubies.any(|census| census.who.is_some()) {
         let grown = holder_growth(&before.rubies, &after.rubies);
