@@ -5,7 +5,8 @@
 //! shows), and being an orphan that the kernel reparented to us as subreaper.
 //!
 //! An orphan alone says little: services and commands beside the server leave orphans too. Each of them carries its own
-//! token, so an orphan is the server's only if nothing shows that it is another's.
+//! token, so an orphan is the server's only if nothing shows that it is another's. What shares our own session is no orphan:
+//! the server has left it by setsid(2), and no process can enter a session that exists.
 
 use crate::process::{Identity, ProcRoot, Stat};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -125,13 +126,7 @@ impl Tree {
 
     /// Scans for the current members in the order of their start, without zombies.
     pub fn members(&mut self) -> Vec<Stat> {
-        let scan: Scan = self
-            .root
-            .pids()
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|pid| Some((pid, self.root.stat(pid).ok()?)))
-            .collect();
+        let scan = self.scan();
         // Without this a long recording would leak: the sets would only grow.
         let present: HashSet<Identity> = scan.values().map(Stat::identity).collect();
         self.known.retain(|identity| present.contains(identity));
@@ -141,19 +136,21 @@ impl Tree {
         found.sort_by_key(|stat| (stat.start_ticks, stat.pid));
         let (members, others): (Vec<&Stat>, Vec<&Stat>) =
             found.into_iter().partition(|stat| self.is_member(stat, &scan));
-        let strays = others.into_iter().filter(|stat| self.adopted(stat));
+        let strays = others.into_iter().filter(|stat| self.adopted(stat, &scan));
         self.strays = strays.map(Stat::identity).collect();
         members.into_iter().cloned().collect()
     }
 
     /// Orphans of the tree that have ended and that the subreaper must still wait for.
     pub fn dead_orphans(&self) -> Vec<u32> {
+        let scan = self.scan();
+        let dead = scan.values().filter(|stat| stat.is_dead() && stat.pid != self.leader.pid);
+        dead.filter(|stat| self.adopted(stat, &scan)).map(|stat| stat.pid).collect()
+    }
+
+    fn scan(&self) -> Scan {
         let pids = self.root.pids().unwrap_or_default();
-        pids.into_iter()
-            .filter_map(|pid| self.root.stat(pid).ok())
-            .filter(|stat| stat.is_dead() && stat.pid != self.leader.pid && self.adopted(stat))
-            .map(|stat| stat.pid)
-            .collect()
+        pids.into_iter().filter_map(|pid| Some((pid, self.root.stat(pid).ok()?))).collect()
     }
 
     fn is_member(&mut self, stat: &Stat, scan: &Scan) -> bool {
@@ -168,7 +165,8 @@ impl Tree {
         }
         let token = self.token_of(identity);
         // With another tree's token it is that tree's orphan, whatever else holds.
-        let is_orphan = self.adopted(stat) && token == Token::None && !self.is_of_another(stat);
+        let is_orphan =
+            self.adopted(stat, scan) && token == Token::None && !self.is_of_another(stat);
         let sign = match () {
             () if token == Token::Own => Some("it carries the token"),
             () if self.shares_session(stat, scan) => Some("it is in the server's session"),
@@ -219,10 +217,15 @@ impl Tree {
     }
 
     /// Whether this is a child of the subreaper that it did not start itself.
-    fn adopted(&self, stat: &Stat) -> bool {
+    fn adopted(&self, stat: &Stat, scan: &Scan) -> bool {
         self.subreaper.as_ref().is_some_and(|subreaper| {
             let started = [&subreaper.helpers, &subreaper.leaders];
-            stat.parent == subreaper.pid && !started.iter().any(|pids| pids.contains(&stat.pid))
+            // A thread of the subreaper may fork at any moment. At the end, without a token, such a process is stopped as well.
+            let forked = self.token.is_some()
+                && scan.get(&subreaper.pid).is_some_and(|own| own.session == stat.session);
+            stat.parent == subreaper.pid
+                && !forked
+                && !started.iter().any(|pids| pids.contains(&stat.pid))
         })
     }
 
@@ -368,6 +371,28 @@ mod tests {
         fs::write(folder.path().join("21/environ"), "CARAT_TOKEN=s").unwrap();
         assert_eq!(pids(&mut beside), [20]);
         assert_eq!(beside.doubtful().count(), 0);
+    }
+
+    #[test]
+    fn a_fork_of_the_subreaper_is_no_orphan_of_the_server() {
+        let (folder, root) = captured(&[
+            (10, 1, 9, 1, ""), // carat itself, in the session of a shell
+            (20, 10, 20, 6, "CARAT_TOKEN=t"),
+            (21, 10, 9, 7, ""),  // what a thread of carat has forked
+            (22, 21, 9, 8, ""),  // its child
+            (23, 10, 23, 9, ""), // a daemon of the server
+        ]);
+        let leader = Identity { pid: 20, start_ticks: 6 };
+        let mut tree = Tree::new(root.clone(), leader, "t").with_subreaper(10, []);
+        assert_eq!(pids(&mut tree), [20, 23]);
+        assert!(tree.strays().is_empty(), "it is carat's to end");
+        assert_eq!(pids(&mut Tree::of_orphans(root, 10, [20])), [21, 22, 23], "at the end");
+        for dead in [21, 23] {
+            let path = folder.path().join(format!("{dead}/stat"));
+            let stat = fs::read_to_string(&path).unwrap().replace(") S", ") Z");
+            fs::write(path, stat).unwrap();
+        }
+        assert_eq!(tree.dead_orphans(), [23], "the thread waits for its own");
     }
 
     #[test]
