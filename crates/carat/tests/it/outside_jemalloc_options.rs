@@ -64,9 +64,10 @@ fn a_ruby_that_is_linked_with_jemalloc_is_read_as_one_with_the_library_preloaded
             sizes.iter().find(|one| one.size == 5120).map_or(0, |one| one.amount.chunks)
         };
         let before = lost(&ruby);
-        ruby.eval("Jemalloc.leak(50, 5000)");
+        // Many, because addresses of the last ones stay in the cache of the thread that allocated them.
+        ruby.eval("Jemalloc.leak(2000, 5000)");
         let found = lost(&ruby) - before;
-        assert!((45..=55).contains(&found), "{found} in {program}");
+        assert!((1960..=2010).contains(&found), "{found} in {program}");
         calm(&mut ruby, program);
     }
 }
