@@ -153,16 +153,11 @@ impl Budget {
         limit: f64,
     ) -> (Kept, String) {
         let metric = self.metric.id;
+        let needs = || needs(results, judge, (variant, metric), limit);
         let found = facts::conclusion(results, variant, metric);
         let Some((conclusion, estimate)) = found.and_then(|found| Some((found, found.estimate?)))
         else {
-            return (
-                Kept::Unproven,
-                format!(
-                    "{metric} has no interval yet{}",
-                    needs(results, judge, (variant, metric), limit)
-                ),
-            );
+            return (Kept::Unproven, format!("{metric} has no interval yet{}", needs()));
         };
         let measured = numbers::estimate(metric, &estimate);
         // Before the comparison: an interval with less confidence proves neither.
@@ -170,12 +165,10 @@ impl Budget {
             let blocks = numbers::count(conclusion.blocks as usize, "block");
             let confidence = numbers::percent(estimate.confidence, 0);
             let why = format!("{measured} after {blocks} has a confidence of only {confidence}");
-            return (Kept::Unproven, why + &needs(results, judge, (variant, metric), limit));
+            return (Kept::Unproven, why + &needs());
         }
         match self.proven(estimate.ratio_interval, limit) {
-            Kept::Unproven => {
-                (Kept::Unproven, measured + &needs(results, judge, (variant, metric), limit))
-            }
+            Kept::Unproven => (Kept::Unproven, measured + &needs()),
             proven => (proven, measured),
         }
     }

@@ -27,47 +27,40 @@ pub fn write_environment(
     set: &BTreeMap<String, String>,
     command: &[String],
 ) -> io::Result<()> {
-    match format {
+    let (head, line): (&str, fn(&str, &str) -> String) = match format {
         EnvironmentFormat::Shell => {
-            for (name, value) in set {
-                writeln!(out, "export {name}={}", shell_word(value))?;
-            }
+            ("", |name, value| format!("export {name}={}\n", shell_word(value)))
         }
+        // Docker expands `$NAME` in ENV as well (Dockerfile reference).
         EnvironmentFormat::Dockerfile => {
-            for (name, value) in set {
-                // Docker expands `$NAME` in ENV as well (Dockerfile reference).
-                writeln!(out, "ENV {name}=\"{}\"", escape(value, &['\\', '"', '$']))?;
-            }
+            ("", |name, value| format!("ENV {name}=\"{}\"\n", escape(value, &['\\', '"', '$'])))
         }
-        EnvironmentFormat::Systemd => {
-            for (name, value) in set {
-                // systemd.exec(5) expands `%`; systemd.syntax(7) unquotes as C does.
-                let value = escape(value, &['\\', '"']).replace('%', "%%");
-                writeln!(out, "Environment=\"{name}={value}\"")?;
-            }
-        }
+        // systemd.exec(5) expands `%`; systemd.syntax(7) unquotes as C does.
+        EnvironmentFormat::Systemd => ("", |name, value| {
+            let value = escape(value, &['\\', '"']).replace('%', "%%");
+            format!("Environment=\"{name}={value}\"\n")
+        }),
+        // A Procfile has no place for variables, so `env` sets them for the command.
         EnvironmentFormat::Procfile => {
-            // A Procfile has no place for variables, so `env` sets them for the command.
-            let words = set.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));
-            let command = command.iter().map(|word| shell_word(word));
-            let line: Vec<String> = words.chain(command).collect();
-            writeln!(out, "web: env {}", line.join(" "))?;
+            ("web: env", |name, value| format!(" {name}={}", shell_word(value)))
         }
-        EnvironmentFormat::Kamal => {
-            writeln!(out, "env:\n  clear:")?;
-            for (name, value) in set {
-                // YAML in double quotes reads backslashes as escapes.
-                writeln!(out, "    {name}: \"{}\"", escape(value, &['\\', '"']))?;
-            }
+        // YAML in double quotes reads backslashes as escapes.
+        EnvironmentFormat::Kamal => ("env:\n  clear:\n", |name, value| {
+            format!("    {name}: \"{}\"\n", escape(value, &['\\', '"']))
+        }),
+        EnvironmentFormat::Kubernetes => ("env:\n", |name, value| {
+            format!("  - name: {name}\n    value: {}\n", kubernetes_word(value))
+        }),
+    };
+    write!(out, "{head}")?;
+    set.iter().try_for_each(|(name, value)| write!(out, "{}", line(name, value)))?;
+    match format {
+        EnvironmentFormat::Procfile => {
+            command.iter().try_for_each(|word| write!(out, " {}", shell_word(word)))?;
+            writeln!(out)
         }
-        EnvironmentFormat::Kubernetes => {
-            writeln!(out, "env:")?;
-            for (name, value) in set {
-                writeln!(out, "  - name: {name}\n    value: {}", kubernetes_word(value))?;
-            }
-        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Writes a line in which carat starts the server, for settings that variables alone cannot apply. A shell gets none:

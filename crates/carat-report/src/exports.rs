@@ -38,16 +38,6 @@ struct ImportedResults {
     results: Results,
 }
 
-#[derive(Deserialize)]
-struct FileFacts {
-    results: FileMachine,
-}
-
-#[derive(Deserialize)]
-struct FileMachine {
-    machine: MachineFacts,
-}
-
 /// Why a text cannot be read as exported results.
 #[derive(Debug, Error)]
 pub enum ImportError {
@@ -86,8 +76,9 @@ pub fn from_json(text: &str) -> Result<Results, ImportError> {
         }
     }
     if schema == SCHEMA_1 {
-        let facts: FileFacts = serde_json::from_str(text)?;
-        assign_file_facts(&mut results.trials, &results.info.variants, &facts.results.machine);
+        let mut file: Value = serde_json::from_str(text)?;
+        let facts: MachineFacts = serde_json::from_value(file["results"]["machine"].take())?;
+        assign_file_facts(&mut results.trials, &results.info.variants, &facts);
     }
     Ok(results)
 }
@@ -184,8 +175,16 @@ pub fn openmetrics(results: &Results, audience: Audience) -> String {
     for name in facts::metrics(results) {
         push_metric(&mut out, results, &name);
     }
-    push_differences(&mut out, results);
-    push_control_differences(&mut out, results);
+    let of_baseline = results.conclusions.iter().map(|conclusion| (None, conclusion));
+    let family = ("carat_difference_ratio", "the baseline");
+    push_differences(&mut out, results, family, of_baseline);
+    // A family of its own: a reader of the other one adds or charts its series by variant.
+    if !results.controls.is_empty() {
+        let of_controls = results.controls.iter();
+        let of_controls = of_controls.map(|one| (Some(one.control.as_str()), &one.conclusion));
+        let family = ("carat_control_difference_ratio", "a control");
+        push_differences(&mut out, results, family, of_controls);
+    }
     push_outcomes(&mut out, results);
     out.push_str("# EOF\n");
     out
@@ -219,26 +218,18 @@ fn push_metric(out: &mut String, results: &Results, name: &str) {
     }
 }
 
-fn push_differences(out: &mut String, results: &Results) {
-    let family = "carat_difference_ratio";
+/// A family of differences, each with the name of its control if it has one.
+fn push_differences<'a>(
+    out: &mut String,
+    results: &Results,
+    (family, to): (&str, &str),
+    all: impl Iterator<Item = (Option<&'a str>, &'a Conclusion)>,
+) {
     let _ = writeln!(out, "# TYPE {family} gauge\n# UNIT {family} ratio");
-    let _ = writeln!(out, "# HELP {family} Relative difference to the baseline with its interval");
-    for conclusion in &results.conclusions {
-        push_difference(out, results, (family, None), conclusion);
-    }
-}
-
-/// A family of its own: a reader of the other one adds or charts its series by variant.
-fn push_control_differences(out: &mut String, results: &Results) {
-    if results.controls.is_empty() {
-        return;
-    }
-    let family = "carat_control_difference_ratio";
-    let _ = writeln!(out, "# TYPE {family} gauge\n# UNIT {family} ratio");
-    let _ = writeln!(out, "# HELP {family} Relative difference to a control with its interval");
-    for compared in &results.controls {
-        push_difference(out, results, (family, Some(&compared.control)), &compared.conclusion);
-    }
+    let _ = writeln!(out, "# HELP {family} Relative difference to {to} with its interval");
+    all.for_each(|(control, conclusion)| {
+        push_difference(out, results, (family, control), conclusion);
+    });
 }
 
 fn push_difference(

@@ -16,7 +16,8 @@ use carat_analysis::growth::found;
 use carat_model::ledger::PartKind;
 use carat_model::metric::{BROADCAST_COMPLETE_P95, BROADCAST_OWN_P95};
 use carat_model::{
-    Conclusion, MemoryFigure, Moment, Results, Role, Trial, Unit, Variant, Verdict, metric,
+    Conclusion, Estimate, MemoryFigure, Moment, Results, Role, Trial, Unit, Variant, Verdict,
+    metric,
 };
 use carat_redact::{Audience, redact_results};
 use serde_json::{Map, Value, json};
@@ -55,21 +56,22 @@ pub fn figures(results: &Results, audience: Audience) -> Result<String, serde_js
 }
 
 fn of_run(results: &Results) -> Named {
+    let info = &results.info;
     let blocks = facts::blocks(results, facts::is_scored);
-    let mut run = Named::new();
-    add(&mut run, "name", Some(results.info.name.clone()));
-    add(&mut run, "primary", Some(results.info.primary.clone()));
-    add(&mut run, "margin", Some(numbers::limit(results.info.margin)));
-    add(&mut run, "seed", Some(results.info.seed.to_string()));
-    add(&mut run, "blocks", Some(blocks.len().to_string()));
-    add(&mut run, "most-blocks", Some(results.info.max_blocks.to_string()));
-    add(&mut run, "trials", Some(results.trials.len().to_string()));
-    add(&mut run, "date", results.trials.iter().map(|t| t.started_ms).min().map(day));
     let all: f64 = results.trials.iter().map(|trial| trial.seconds).sum();
-    add(&mut run, "duration", Some(numbers::duration(all)));
-    add(&mut run, "trial-duration", typical(results.trials.iter().map(|t| t.seconds)));
-    add(&mut run, "level", numbers::primary_level(results));
-    run
+    figures_of([
+        ("name", Some(info.name.clone())),
+        ("primary", Some(info.primary.clone())),
+        ("margin", Some(numbers::limit(info.margin))),
+        ("seed", Some(info.seed.to_string())),
+        ("blocks", Some(blocks.len().to_string())),
+        ("most-blocks", Some(info.max_blocks.to_string())),
+        ("trials", Some(results.trials.len().to_string())),
+        ("date", results.trials.iter().map(|t| t.started_ms).min().map(day)),
+        ("duration", Some(numbers::duration(all))),
+        ("trial-duration", typical(results.trials.iter().map(|t| t.seconds))),
+        ("level", numbers::primary_level(results)),
+    ])
 }
 
 fn typical(seconds: impl Iterator<Item = f64>) -> Option<String> {
@@ -77,34 +79,35 @@ fn typical(seconds: impl Iterator<Item = f64>) -> Option<String> {
     Some(numbers::duration(facts::summarize(&seconds)?.median))
 }
 
-fn level(conclusion: &Conclusion) -> Option<String> {
-    Some(numbers::percent(conclusion.estimate?.confidence, 0))
-}
-
 fn of_variant(results: &Results, variant: &Variant) -> Named {
     let name = variant.name.as_str();
     let trials: Vec<&Trial> = facts::counted_trials(results, name).collect();
-    let mut all = Named::new();
-    add(&mut all, "name", Some(name.to_owned()));
-    add(&mut all, "trials", Some(trials.len().to_string()));
-    add(&mut all, "trial-duration", typical(trials.iter().map(|trial| trial.seconds)));
-    add(&mut all, "ruby", one_value(&trials, "ruby"));
+    let sentences = control_sentences(results).into_iter().filter(|one| one.variant == name);
+    let parts: Vec<String> = sentences.map(|sentence| sentence.whole()).collect();
+    let saving = part_differences(results).into_iter().find(|one| one.variant == name);
+    let least = results.least.iter().find(|one| one.variant == name);
+    let mut all = figures_of([
+        ("name", Some(name.to_owned())),
+        ("trials", Some(trials.len().to_string())),
+        ("trial-duration", typical(trials.iter().map(|trial| trial.seconds))),
+        ("ruby", one_value(&trials, "ruby")),
+        ("saving", saving.map(|one| one.sentence())),
+        ("over-least", least.map(least_text::multiple)),
+        ("part-at-work", (!parts.is_empty()).then(|| parts.join(" "))),
+    ]);
     for metric in facts::metrics(results) {
         let found = of_metric(results, name, &metric);
         add_named(&mut all, &metric, found);
     }
-    add_named(&mut all, "ledger", ledger(&trials));
-    add_named(&mut all, "shared", shared(results, name));
-    add_named(&mut all, "steps", steps(results, name));
-    add_named(&mut all, "growth", growth(results, name));
-    add_named(&mut all, "moments", moments(results, name));
-    let sentences = control_sentences(results).into_iter().filter(|one| one.variant == name);
-    let parts: Vec<String> = sentences.map(|sentence| sentence.whole()).collect();
-    let saving = part_differences(results).into_iter().find(|one| one.variant == name);
-    add(&mut all, "saving", saving.map(|one| one.sentence()));
-    let least = results.least.iter().find(|one| one.variant == name);
-    add(&mut all, "over-least", least.map(least_text::multiple));
-    add(&mut all, "part-at-work", (!parts.is_empty()).then(|| parts.join(" ")));
+    for (what, figures) in [
+        ("ledger", ledger(&trials)),
+        ("shared", shared(results, name)),
+        ("steps", steps(results, name)),
+        ("growth", growth(results, name)),
+        ("moments", moments(results, name)),
+    ] {
+        add_named(&mut all, what, figures);
+    }
     all
 }
 
@@ -117,13 +120,10 @@ fn one_value(trials: &[&Trial], fact: &str) -> Option<String> {
 
 fn of_metric(results: &Results, variant: &str, metric: &str) -> Named {
     let unit = facts::unit(metric);
-    let mut named = Named::new();
-    if let Some(summary) = facts::variant_summary(results, variant, metric) {
-        add_summary(&mut named, unit, &summary);
-    }
-    if let Some(conclusion) = facts::conclusion(results, variant, metric) {
-        add_conclusion(&mut named, unit, conclusion);
-    }
+    let summary = facts::variant_summary(results, variant, metric);
+    let mut named = summary.map_or_else(Named::new, |summary| of_summary(unit, &summary));
+    let conclusion = facts::conclusion(results, variant, metric);
+    named.extend(conclusion.into_iter().flat_map(|found| of_conclusion(unit, found)));
     add_named(&mut named, "against", against_controls(results, variant, metric));
     named
 }
@@ -135,40 +135,46 @@ fn against_controls(results: &Results, variant: &str, metric: &str) -> Named {
         if compared.conclusion.variant != variant {
             continue;
         }
-        let mut named = Named::new();
-        add_conclusion(&mut named, facts::unit(metric), &compared.conclusion);
-        add_named(&mut by_control, &compared.control, named);
+        let figures = of_conclusion(facts::unit(metric), &compared.conclusion);
+        add_named(&mut by_control, &compared.control, figures);
     }
     by_control
 }
 
-fn add_summary(named: &mut Named, unit: Unit, summary: &TrialSummary) {
+fn of_summary(unit: Unit, summary: &TrialSummary) -> Named {
     let TrialSummary { n, min, lower, median, upper, max, mean, deviation } = *summary;
-    add(named, "n", Some(n.to_string()));
-    add(named, "median", Some(unit.show(median)));
-    add(named, "mean", Some(unit.show(mean)));
-    add(named, "deviation", deviation.map(|deviation| unit.show(deviation)));
-    add(named, "lowest", Some(unit.show(min)));
-    add(named, "highest", Some(unit.show(max)));
-    add(named, "range", Some(format!("{} to {}", unit.show(min), unit.show(max))));
-    let half = format!("{} to {}", unit.show(lower), unit.show(upper));
-    // Up to three trials the quartiles are the values themselves.
-    add(named, "middle-half", (n > 3).then_some(half));
+    let show = |value: f64| unit.show(value);
+    let half = format!("{} to {}", show(lower), show(upper));
+    figures_of([
+        ("n", Some(n.to_string())),
+        ("median", Some(show(median))),
+        ("mean", Some(show(mean))),
+        ("deviation", deviation.map(show)),
+        ("lowest", Some(show(min))),
+        ("highest", Some(show(max))),
+        ("range", Some(format!("{} to {}", show(min), show(max)))),
+        // Up to three trials the quartiles are the values themselves.
+        ("middle-half", (n > 3).then_some(half)),
+    ])
 }
 
-fn add_conclusion(named: &mut Named, unit: Unit, conclusion: &Conclusion) {
-    let metric = conclusion.metric.as_str();
-    add(named, "blocks", Some(conclusion.blocks.to_string()));
-    add(named, "verdict", Some(word(conclusion.verdict).to_owned()));
-    let Some(estimate) = &conclusion.estimate else { return };
-    add(named, "difference", Some(numbers::estimate(metric, estimate)));
-    add(named, "change", Some(numbers::change(metric, estimate)));
-    add(named, "interval", Some(numbers::interval(metric, estimate)));
-    add(named, "size", Some(numbers::magnitude(metric, estimate)));
-    add(named, "size-interval", Some(numbers::magnitude_interval(metric, estimate)));
-    add(named, "amount", Some(numbers::signed(unit, estimate.difference)));
-    add(named, "level", level(conclusion));
-    add(named, "conclusion", Some(in_words(conclusion)));
+fn of_conclusion(unit: Unit, conclusion: &Conclusion) -> Named {
+    let estimate = conclusion.estimate.as_ref();
+    let shown = |show: fn(&str, &Estimate) -> String| {
+        estimate.map(|estimate| show(&conclusion.metric, estimate))
+    };
+    figures_of([
+        ("blocks", Some(conclusion.blocks.to_string())),
+        ("verdict", Some(word(conclusion.verdict).to_owned())),
+        ("difference", shown(numbers::estimate)),
+        ("change", shown(numbers::change)),
+        ("interval", shown(numbers::interval)),
+        ("size", shown(numbers::magnitude)),
+        ("size-interval", shown(numbers::magnitude_interval)),
+        ("amount", estimate.map(|found| numbers::signed(unit, found.difference))),
+        ("level", estimate.map(|found| numbers::percent(found.confidence, 0))),
+        ("conclusion", estimate.map(|_| in_words(conclusion))),
+    ])
 }
 
 /// What a cell of a table says: the verdict, the difference, and for a guard whether its limit is kept.
@@ -250,12 +256,13 @@ fn steps(results: &Results, variant: &str) -> Named {
             (BROADCAST_OWN_P95.id, Unit::Seconds, step.own),
             ("memory", Unit::Bytes, step.memory),
         ] {
-            let mut figures = Named::new();
-            add(&mut figures, "median", median.map(|median| unit.show(median)));
             let curve = results.curves.iter().find(|c| c.variant == variant && c.metric == metric);
             let judged = curve.and_then(|c| c.steps.iter().find(|s| s.clients == step.clients));
             let estimate = judged.and_then(|step| step.estimate);
-            add(&mut figures, "difference", estimate.map(|e| numbers::estimate(metric, &e)));
+            let figures = figures_of([
+                ("median", median.map(|median| unit.show(median))),
+                ("difference", estimate.map(|found| numbers::estimate(metric, &found))),
+            ]);
             add_named(&mut of_step, metric, figures);
         }
         add_named(&mut named, &step.clients.to_string(), of_step);
@@ -275,15 +282,16 @@ fn moments(results: &Results, variant: &str) -> Named {
             Moment::Idle => "idle".to_owned(),
         };
         let show = |bytes: f64| Unit::Bytes.show(bytes);
-        let mut found = Named::new();
-        add(&mut found, "n", Some(one.trials.to_string()));
-        add(&mut found, "median", Some(show(one.median)));
-        add(&mut found, "range", Some(format!("{} to {}", show(one.range.0), show(one.range.1))));
-        add(&mut found, "answered", one.answered.map(|answered| Unit::Count.show(answered)));
-        add(&mut found, "time", Some(numbers::duration(one.at_s)));
-        add(&mut found, "blocks", (one.blocks > 0).then(|| one.blocks.to_string()));
         let metric = metric::MEMORY_PSS_FINAL.id;
-        add(&mut found, "difference", one.estimate.map(|e| numbers::estimate(metric, &e)));
+        let found = figures_of([
+            ("n", Some(one.trials.to_string())),
+            ("median", Some(show(one.median))),
+            ("range", Some(format!("{} to {}", show(one.range.0), show(one.range.1)))),
+            ("answered", one.answered.map(|answered| Unit::Count.show(answered))),
+            ("time", Some(numbers::duration(one.at_s))),
+            ("blocks", (one.blocks > 0).then(|| one.blocks.to_string())),
+            ("difference", one.estimate.map(|found| numbers::estimate(metric, &found))),
+        ]);
         let figure = match one.figure {
             MemoryFigure::Pss => "pss",
             MemoryFigure::Rss => "rss",
@@ -306,6 +314,13 @@ fn growth(results: &Results, variant: &str) -> Named {
             add(&mut named, &key, Some(found(part)));
         }
     }
+    named
+}
+
+/// These figures; unknown ones are left out.
+fn figures_of<const N: usize>(figures: [(&str, Option<String>); N]) -> Named {
+    let mut named = Named::new();
+    figures.into_iter().for_each(|(name, figure)| add(&mut named, name, figure));
     named
 }
 
