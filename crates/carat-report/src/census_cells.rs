@@ -2,6 +2,8 @@
 
 use crate::numbers::{grouped_count, percent};
 use crate::text::{columns, one_line, shorten};
+use carat_model::Bytes;
+use carat_outside::malloc::ArenaCensus;
 
 /// Columns for the name of a class or another holder of memory.
 pub(crate) const NAME: usize = 44;
@@ -17,6 +19,18 @@ pub(crate) fn padded(name: &str) -> String {
 /// The share of a whole in percent, or a question mark for a share of nothing.
 pub(crate) fn share_of(part: u64, whole: u64) -> String {
     if whole == 0 { "?".to_owned() } else { percent(part as f64 / whole as f64, 1) }
+}
+
+/// How much of the resident memory of an allocator lies on pages that little use keeps from the kernel.
+pub(crate) fn fragmentation(total: &ArenaCensus, resident: u64) -> String {
+    let thin = total.occupancy.nearly_free();
+    format!(
+        "resident {}, {} of it in use; {} ({}) lie on pages that are less than a tenth full",
+        Bytes(resident),
+        share_of(total.occupancy.live_bytes.iter().sum(), resident),
+        Bytes(thin),
+        share_of(thin, resident)
+    )
 }
 
 /// A number of heap pages.

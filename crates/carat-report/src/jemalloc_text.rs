@@ -1,6 +1,6 @@
 //! The memory of jemalloc, read from outside, as text for a terminal.
 
-use crate::census_cells::share_of;
+use crate::census_cells::{fragmentation, share_of};
 use crate::numbers::{count, grouped};
 use crate::text::one_line;
 use carat_model::{Bytes, count as counted};
@@ -108,15 +108,7 @@ fn stay(milliseconds: i64) -> String {
 /// How much of the slabs is in use, and the classes that have most free memory.
 fn write_slabs(out: &mut String, total: &ArenaCensus, jemalloc: &JemallocCensus) -> fmt::Result {
     let present: u64 = jemalloc.slabs.iter().map(|class| class.present).sum();
-    let thin = total.occupancy.nearly_free();
-    writeln!(
-        out,
-        "    resident {}, {} of it in use; {} ({}) lie on pages that are less than a tenth full",
-        Bytes(total.resident_bytes),
-        share_of(total.occupancy.live_bytes.iter().sum(), total.resident_bytes),
-        Bytes(thin),
-        share_of(thin, total.resident_bytes)
-    )?;
+    writeln!(out, "    {}", fragmentation(total, total.resident_bytes))?;
     let mut classes: Vec<&SlabClass> = jemalloc.slabs.iter().collect();
     // Below two percent of the slabs a class explains nothing.
     classes.retain(|class| free_bytes(class) > present / PART);

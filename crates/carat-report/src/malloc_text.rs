@@ -1,6 +1,6 @@
 //! Malloc's memory, read from outside, as text for a terminal.
 
-use crate::census_cells::{padded, share_of, strip};
+use crate::census_cells::{fragmentation, padded, share_of, strip};
 use crate::jemalloc_text::write_jemalloc;
 use crate::numbers::{count, grouped, grouped_count};
 use crate::text::one_line;
@@ -45,7 +45,7 @@ fn write_glibc(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
         Bytes(total.top_present_bytes),
         Bytes(malloc.trimmable_bytes()),
     )?;
-    write_fragmentation(out, &total)?;
+    writeln!(out, "    {}", fragmentation(&total, total.occupancy.pages()))?;
     if total.missing_bytes > 0 {
         writeln!(
             out,
@@ -56,25 +56,8 @@ fn write_glibc(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
     Ok(())
 }
 
-/// How much of the resident memory lies on pages that little use keeps from the kernel.
-fn write_fragmentation(out: &mut String, total: &ArenaCensus) -> fmt::Result {
-    let pages = total.occupancy.pages();
-    let live: u64 = total.occupancy.live_bytes.iter().sum();
-    let thin = total.occupancy.nearly_free();
-    writeln!(
-        out,
-        "    resident {}, {} of it in use; {} ({}) lie on pages that are less than a tenth full",
-        Bytes(pages),
-        share_of(live, pages),
-        Bytes(thin),
-        share_of(thin, pages)
-    )
-}
-
 fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
-    let mut largest: Vec<(usize, &ArenaCensus)> = malloc.arenas.iter().enumerate().collect();
-    // By memory, because arenas are numbered in the order of threads.
-    largest.sort_by_key(|(_, arena)| std::cmp::Reverse(arena.resident_bytes));
+    let largest = largest_arenas(malloc);
     for &(number, arena) in largest.iter().take(ARENAS) {
         let name = arena_name(malloc, number);
         writeln!(
@@ -92,6 +75,13 @@ fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
         0 => Ok(()),
         more => writeln!(out, "    and {more} more arenas; `--json` has all"),
     }
+}
+
+/// The arenas with their numbers, by memory, because they are numbered in the order of threads.
+pub(crate) fn largest_arenas(malloc: &MallocCensus) -> Vec<(usize, &ArenaCensus)> {
+    let mut largest: Vec<(usize, &ArenaCensus)> = malloc.arenas.iter().enumerate().collect();
+    largest.sort_by_key(|(_, arena)| std::cmp::Reverse(arena.resident_bytes));
+    largest
 }
 
 /// What the arena at a place of the list is called.
