@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::numbers::{grouped, or_question_mark, signed, signed_integer};
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use carat_model::{ClassComparison, ClassMedians, ReadTrials, Results, Unit};
 
 /// What every format says of the figures.
@@ -37,13 +37,13 @@ pub(crate) const fn bytes_of(compared: &ClassComparison) -> &'static str {
 
 /// The row of all objects, then that many classes that differ most. An unknown value is a question mark.
 pub(crate) fn table(compared: &ClassComparison, label: String, most: usize) -> FactTable {
-    let numbers = ["baseline", "variant", "difference", "bytes"].map(Column::number);
-    let columns = std::iter::once(Column::text("class")).chain(numbers).collect();
     let classes = compared.classes.iter().take(most);
     let classes = classes.map(|class| (class.class.as_str(), &class.medians));
     let all = std::iter::once((ALL, &compared.all));
-    let rows = all.chain(classes).map(|(name, medians)| row(name, medians)).collect();
-    FactTable { rows, ..FactTable::new(label, columns) }
+    FactTable::new(label)
+        .texts(["class"])
+        .numbers(["baseline", "variant", "difference", "bytes"])
+        .rows(all.chain(classes).map(|(name, medians)| row(name, medians)))
 }
 
 fn row(name: &str, medians: &ClassMedians) -> Vec<Cell> {

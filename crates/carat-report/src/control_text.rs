@@ -3,19 +3,18 @@
 use crate::facts;
 use crate::mark::Mark;
 use crate::moments::phrase;
-use crate::numbers::{self, interval, magnitude, magnitude_interval};
+use crate::numbers::{self, interval, magnitude_interval};
 use crate::open_text::decided_after;
-use crate::wording::{Sentence, is_difference, so_far, so_far_of_few, verb};
-use carat_model::{Conclusion, ControlComparison, Estimate, PartAtWork, Results, Role, Verdict};
+use crate::wording::{Sentence, amount, is_difference, so_far, so_far_of_few};
+use carat_model::{Conclusion, ControlComparison, PartAtWork, Results, Role, Verdict};
 
-/// One sentence per variant and control about the primary metric. The verdict is that against the control.
+/// One sentence per variant and control about the primary metric, with the mark of the verdict against the control.
 pub(crate) fn control_sentences(results: &Results) -> Vec<Sentence> {
     let primary = results.info.primary.as_str();
     facts::against_controls(results, primary)
         .filter(|compared| compared.conclusion.role == Role::Primary)
         .map(|compared| Sentence {
             variant: compared.conclusion.variant.clone(),
-            verdict: compared.conclusion.verdict,
             mark: Mark::of(results, &compared.conclusion.variant, compared.conclusion.verdict),
             rest: rest(results, compared),
         })
@@ -52,16 +51,10 @@ fn against_baseline(results: &Results, whole: Option<&Conclusion>) -> String {
         ),
         _ => format!(
             "{} than {baseline} ({})",
-            amount(results, name, &estimate),
+            amount(name, &noun, &estimate),
             magnitude_interval(name, &estimate)
         ),
     }
-}
-
-/// `uses 0.5 % less memory`.
-fn amount(results: &Results, name: &str, estimate: &Estimate) -> String {
-    let word = if estimate.ratio < 0.0 { "less" } else { "more" };
-    format!("{} {} {word} {}", verb(name), magnitude(name, estimate), phrase(results, name))
 }
 
 fn against_control(results: &Results, compared: &ControlComparison) -> String {
@@ -82,13 +75,11 @@ fn against_control(results: &Results, compared: &ControlComparison) -> String {
             "makes no difference that matters ({range}, {blocks}; below {} does not matter)",
             numbers::limit(results.info.margin)
         ),
-        _ => {
-            format!(
-                "{} ({}, {blocks})",
-                amount(results, name, estimate),
-                magnitude_interval(name, estimate)
-            )
-        }
+        _ => format!(
+            "{} ({}, {blocks})",
+            amount(name, &phrase(results, name), estimate),
+            magnitude_interval(name, estimate)
+        ),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::part_differences::{
 };
 use crate::route_figures::route_table;
 use crate::step_figures::step_table;
-use crate::table::{Cell, Column, ColumnPlace, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::capital;
 use crate::variant_growth_text::growth_lines;
 use crate::wording;
@@ -62,19 +62,13 @@ pub(crate) fn sections(results: &Results) -> Vec<DetailSection> {
 
 /// The trials and the difference of every variant in one metric, then the differences to the controls.
 fn metric_table(results: &Results, metric: &str) -> FactTable {
-    let label = capital(&phrase(results, metric));
-    let mut table = FactTable::new(
-        label,
-        vec![
-            Column::text("variant"),
-            Column::number("n"),
-            Column::number("median"),
-            Column::number("middle half").at(ColumnPlace::WideTerminal),
-            Column::number("difference"),
-            Column::text("").at(ColumnPlace::WideTerminal),
-            Column::text(""),
-        ],
-    );
+    let mut table = FactTable::new(capital(&phrase(results, metric)))
+        .texts(["variant"])
+        .numbers(["n", "median"])
+        .wide_number("middle half", 0)
+        .numbers(["difference"])
+        .wide_picture(1)
+        .texts([""]);
     let scale = scale(results, metric);
     let unit = facts::unit(metric);
     for variant in &results.info.variants {
@@ -96,7 +90,7 @@ fn metric_table(results: &Results, metric: &str) -> FactTable {
     for compared in facts::against_controls(results, metric) {
         let conclusion = &compared.conclusion;
         let name = format!("{} against {}", conclusion.variant, compared.control);
-        let first = [Cell::text(name), Cell::count(conclusion.blocks as usize)];
+        let first = [Cell::text(name), Cell::count(conclusion.blocks)];
         let judged = judged_cells(results, conclusion, scale);
         let between = [Cell::default(), Cell::default()];
         table.rows.push(first.into_iter().chain(between).chain(judged).collect());
@@ -133,15 +127,9 @@ fn parts(results: &Results) -> Option<DetailSection> {
     if all.is_empty() {
         return None;
     }
-    let mut table = FactTable::new(
-        heading(&all),
-        vec![
-            Column::text("variant"),
-            Column::text("part"),
-            Column::number("baseline → variant"),
-            Column::number("difference"),
-        ],
-    );
+    let mut table = FactTable::new(heading(&all))
+        .texts(["variant", "part"])
+        .numbers(["baseline → variant", "difference"]);
     all.iter().for_each(|one| push_parts(&mut table, one));
     let lines = all.iter().map(|one| DetailLine::of(&one.variant, format!(": {}", one.sentence())));
     let heading = format!("{}: {}", heading(&all), moment_of_parts(results));

@@ -1,7 +1,9 @@
 //! The Ruby trees of a host: a table with one line each, and one tree by role.
 
+use crate::layout::{LEFT, LaidTable, Style, table_text};
 use crate::numbers::{count, or_question_mark, short_bytes};
-use crate::text::{columns, shorten};
+use crate::table::{Cell, FactTable};
+use crate::text::shorten;
 use carat_model::host::{HostTrees, ProcessRole, RubyTree, TreeProcess};
 use carat_model::{Bytes, GroupLimit};
 use std::fmt::Write;
@@ -11,99 +13,53 @@ const NAME: usize = 44;
 /// Characters of the title of a process.
 const TITLE: usize = 60;
 
-/// A column of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HostColumn {
-    Server,
-    Pid,
-    Since,
-    Pss,
-    PerWorker,
-    Swap,
-    Limit,
-    Left,
-    Ruby,
-    Jit,
-    Malloc,
-    Arenas,
-    Next,
+/// A row for each tree. A narrow terminal leaves out the least useful columns first.
+fn table(host: &HostTrees) -> FactTable {
+    FactTable::new("Ruby trees")
+        .texts(["server"])
+        .numbers(["pid"])
+        .wide_number("since", 6)
+        .numbers(["PSS", "per worker"])
+        .wide_number("swap", 3)
+        .wide_number("limit", 2)
+        .numbers(["left"])
+        .wide_number("Ruby", 5)
+        .wide_number("JIT", 1)
+        .wide_number("malloc", 4)
+        .wide_number("arenas", 0)
+        .texts(["next: carat …"])
+        .rows(host.trees.iter().map(|tree| row(tree, host.at_ms).map(Cell::text).into()))
 }
 
-impl HostColumn {
-    /// All columns from left to right.
-    pub const ALL: [Self; 13] = [
-        Self::Server,
-        Self::Pid,
-        Self::Since,
-        Self::Pss,
-        Self::PerWorker,
-        Self::Swap,
-        Self::Limit,
-        Self::Left,
-        Self::Ruby,
-        Self::Jit,
-        Self::Malloc,
-        Self::Arenas,
-        Self::Next,
-    ];
-    /// Those that a narrow terminal can do without, the least useful first.
-    const SPARE: [Self; 7] =
-        [Self::Arenas, Self::Jit, Self::Limit, Self::Swap, Self::Malloc, Self::Ruby, Self::Since];
-
-    /// What stands above it.
-    pub const fn heading(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Pid => "pid",
-            Self::Since => "since",
-            Self::Pss => "PSS",
-            Self::PerWorker => "per worker",
-            Self::Swap => "swap",
-            Self::Limit => "limit",
-            Self::Left => "left",
-            Self::Ruby => "Ruby",
-            Self::Jit => "JIT",
-            Self::Malloc => "malloc",
-            Self::Arenas => "arenas",
-            Self::Next => "next: carat …",
-        }
-    }
-
-    /// Whether it holds text, which begins at the left.
-    const fn is_text(self) -> bool {
-        matches!(self, Self::Server | Self::Next)
-    }
-
-    fn cell(self, tree: &RubyTree, now_ms: u64) -> String {
-        let bytes =
-            |bytes: Option<Bytes>| or_question_mark(bytes.map(|bytes| short_bytes(bytes.0 as f64)));
-        match self {
-            Self::Server => shorten(&server(tree), NAME),
-            Self::Pid => tree.pid.to_string(),
-            Self::Since => {
-                let age = tree.since_ms.and_then(|since| now_ms.checked_sub(since));
-                or_question_mark(age.map(age_text))
-            }
-            Self::Pss => bytes(tree.pss),
-            Self::PerWorker => bytes(tree.private_per_worker),
-            Self::Swap => match tree.swap {
-                // Known to be none, unlike unknown.
-                Some(Bytes(0)) => "0".to_owned(),
-                swap => bytes(swap),
-            },
-            Self::Limit => of_limit(tree, |limit| limit.limit),
-            Self::Left => of_limit(tree, GroupLimit::left),
-            Self::Ruby => or_question_mark(tree.ruby.as_ref()),
-            Self::Jit => or_question_mark(tree.jit.as_ref()),
-            Self::Malloc => or_question_mark(tree.allocator.as_ref().map(|name| shorten(name, 12))),
-            Self::Arenas => match tree.allocator.as_deref() {
-                // Only glibc has arenas that a setting limits; unknown may be glibc.
-                Some("glibc") | None => or_question_mark(tree.arenas),
-                Some(_) => "–".to_owned(),
-            },
-            Self::Next => tree.next.clone(),
-        }
-    }
+fn row(tree: &RubyTree, now_ms: u64) -> [String; 13] {
+    let bytes =
+        |bytes: Option<Bytes>| or_question_mark(bytes.map(|bytes| short_bytes(bytes.0 as f64)));
+    let age = tree.since_ms.and_then(|since| now_ms.checked_sub(since));
+    let swap = match tree.swap {
+        // Known to be none, unlike unknown.
+        Some(Bytes(0)) => "0".to_owned(),
+        swap => bytes(swap),
+    };
+    let arenas = match tree.allocator.as_deref() {
+        // Only glibc has arenas that a setting limits; unknown may be glibc.
+        Some("glibc") | None => or_question_mark(tree.arenas),
+        Some(_) => "–".to_owned(),
+    };
+    [
+        shorten(&server(tree), NAME),
+        tree.pid.to_string(),
+        or_question_mark(age.map(age_text)),
+        bytes(tree.pss),
+        bytes(tree.private_per_worker),
+        swap,
+        of_limit(tree, |limit| limit.limit),
+        of_limit(tree, GroupLimit::left),
+        or_question_mark(tree.ruby.as_ref()),
+        or_question_mark(tree.jit.as_ref()),
+        or_question_mark(tree.allocator.as_ref().map(|name| shorten(name, 12))),
+        arenas,
+        tree.next.clone(),
+    ]
 }
 
 fn of_limit(tree: &RubyTree, of: fn(&GroupLimit) -> Bytes) -> String {
@@ -139,32 +95,10 @@ fn age_text(ms: u64) -> String {
     }
 }
 
-/// The table as cells: its columns, and a row for each tree. Columns are left out until the rest fits into `width`.
-pub fn host_lines(host: &HostTrees, width: usize) -> (Vec<HostColumn>, Vec<Vec<String>>) {
-    let mut shown: Vec<HostColumn> = HostColumn::ALL.to_vec();
-    let mut spare = HostColumn::SPARE.iter();
-    loop {
-        let rows: Vec<Vec<String>> = host
-            .trees
-            .iter()
-            .map(|tree| shown.iter().map(|column| column.cell(tree, host.at_ms)).collect())
-            .collect();
-        let total: usize = widths(&shown, &rows).iter().map(|width| width + 2).sum();
-        match spare.next() {
-            Some(column) if total > width + 2 => shown.retain(|one| one != column),
-            // The last column has no gap behind it, hence two columns more.
-            _ => return (shown, rows),
-        }
-    }
-}
-
-fn widths(shown: &[HostColumn], rows: &[Vec<String>]) -> Vec<usize> {
-    let numbered = shown.iter().enumerate();
-    let widths = numbered.map(|(at, column)| {
-        let cells = rows.iter().map(|row| columns(&row[at]));
-        cells.chain([columns(column.heading())]).max().unwrap_or(0)
-    });
-    widths.collect()
+/// The table as texts: its titles, then a row for each tree. Columns are left out until the rest fits into `width`.
+pub fn host_lines(host: &HostTrees, width: usize) -> Vec<Vec<String>> {
+    let LaidTable { shown, texts, .. } = LaidTable::new(&table(host), width, LEFT);
+    texts.iter().map(|row| shown.iter().map(|at| row[*at].clone()).collect()).collect()
 }
 
 /// The table, what could not be read, and the next command.
@@ -174,23 +108,9 @@ pub fn host_text(host: &HostTrees, width: usize) -> String {
         host.notes.iter().for_each(|note| out += &format!("{note}\n"));
         return out;
     }
-    let (shown, rows) = host_lines(host, width);
-    let widths = widths(&shown, &rows);
-    let mut out = String::new();
-    let headings = shown.iter().map(|column| column.heading().to_owned()).collect();
-    for row in std::iter::once(&headings).chain(&rows) {
-        let mut line = String::new();
-        for ((cell, column), width) in row.iter().zip(&shown).zip(&widths) {
-            let pad = " ".repeat(width - columns(cell));
-            match column.is_text() {
-                true => line += &format!("{cell}{pad}  "),
-                false => line += &format!("{pad}{cell}  "),
-            }
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
-    let hidden = HostColumn::ALL.len() - shown.len();
+    let table = table(host);
+    let mut out = table_text(&table, Style { width, ..Style::default() }, LEFT);
+    let hidden = table.columns.len() - LaidTable::new(&table, width, LEFT).shown.len();
     if hidden > 0 {
         let _ =
             writeln!(out, "{} more in a wider terminal and with --json", count(hidden, "column"));
@@ -294,6 +214,7 @@ fn by_descent(tree: &RubyTree) -> Vec<(usize, &TreeProcess)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::columns;
     use carat_model::host::ServerName;
     use carat_model::{GroupUse, LimitKind};
 

@@ -31,6 +31,7 @@ fn bar_column(ratio: f64, scale: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::estimate;
 
     #[test]
     fn an_interval_bar_marks_zero() {
@@ -38,14 +39,7 @@ mod tests {
             (-0.24, -0.21, -0.18, 0.24, "├●─┤      │          "),
             (-0.1, 0.05, 0.1, 0.2, "     ├───────●─┤     "),
         ] {
-            let estimate = Estimate {
-                ratio,
-                ratio_interval: (low, high),
-                difference: ratio,
-                difference_interval: (low, high),
-                confidence: 0.95,
-            };
-            assert_eq!(interval_bar(&estimate, scale), text);
+            assert_eq!(interval_bar(&estimate(low, ratio, high), scale), text);
         }
     }
 }

@@ -229,34 +229,45 @@ fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
 }
 
 fn write_heap(out: &mut String, process: &ProcessLedger, heap: &RubyHeap) -> fmt::Result {
+    let ruby = ruby_version(process);
+    writeln!(out, "\nRuby {ruby} heap of {}: {}", process.pid, heap_size(heap))?;
+    heap.pools.iter().try_for_each(|pool| write_pool(out, pool))?;
+    heap_lines(heap).iter().try_for_each(|line| writeln!(out, "  {line}"))
+}
+
+/// The version of Ruby; empty where it is unknown.
+pub(crate) fn ruby_version(process: &ProcessLedger) -> &str {
     let described = process.ruby.as_deref().unwrap_or_default();
     // `ruby 3.3.0 (…)`: the second word is the version.
-    let ruby = described.split_ascii_whitespace().nth(1).unwrap_or_default();
-    writeln!(
-        out,
-        "\nRuby {ruby} heap of {}: {} of pages, {} resident, {} of it private",
-        process.pid, heap.size, heap.resident, heap.private
-    )?;
-    for pool in &heap.pools {
-        write_pool(out, pool)?;
-    }
+    described.split_ascii_whitespace().nth(1).unwrap_or_default()
+}
+
+pub(crate) fn heap_size(heap: &RubyHeap) -> String {
+    format!("{} of pages, {} resident, {} of it private", heap.size, heap.resident, heap.private)
+}
+
+/// What is known of the heap as a whole, without full stops.
+pub(crate) fn heap_lines(heap: &RubyHeap) -> Vec<String> {
     // Some versions of Ruby count live slots only over all pools.
-    if heap.pools.iter().any(|pool| pool.live.is_none()) {
+    let uncounted = heap.pools.iter().any(|pool| pool.live.is_none()).then(|| {
         let all = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>();
         let (live, slots) = (or_question_mark(heap.live_slots), or_question_mark(all));
-        writeln!(
-            out,
-            "  all slots: {live} live of {slots}; this Ruby does not count them by size"
-        )?;
-    }
-    if let Some(classic) = heap.classic {
+        format!("all slots: {live} live of {slots}; this Ruby does not count them by size")
+    });
+    let classic = heap.classic.map(|classic| {
         let pages = classic.pages.map(|pages| format!(", pages in use {}", percent(pages, 1)));
-        writeln!(out, "  slots in use {}{}", percent(classic.slots, 1), pages.unwrap_or_default())?;
-    }
-    if let Some(bytes) = heap.malloc_of_ruby {
-        writeln!(out, "  Ruby itself holds {bytes} from malloc, as it counts")?;
-    }
-    Ok(())
+        format!("slots in use {}{}", percent(classic.slots, 1), pages.unwrap_or_default())
+    });
+    let held = heap.malloc_of_ruby;
+    let held = held.map(|bytes| format!("Ruby itself holds {bytes} from malloc, as it counts"));
+    [uncounted, classic, held].into_iter().flatten().collect()
+}
+
+/// The arenas by memory, because they are numbered in the order of threads.
+pub(crate) fn largest_arenas(process: &ProcessLedger) -> Vec<&Arena> {
+    let mut largest: Vec<&Arena> = process.arenas.iter().collect();
+    largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
+    largest
 }
 
 fn write_pool(out: &mut String, pool: &SlotPool) -> fmt::Result {
@@ -275,9 +286,7 @@ fn write_pool(out: &mut String, pool: &SlotPool) -> fmt::Result {
 fn write_arenas(out: &mut String, process: &ProcessLedger) -> fmt::Result {
     let count = process.arenas.len();
     writeln!(out, "\nMalloc arenas of {}: {count}, the largest:", process.pid)?;
-    let mut largest: Vec<&Arena> = process.arenas.iter().collect();
-    largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
-    for arena in largest.into_iter().take(ARENAS) {
+    for arena in largest_arenas(process).into_iter().take(ARENAS) {
         let name = process.arena_name(arena);
         let resident = arena.resident.map(|bytes| format!(", {bytes} resident"));
         let free = arena

@@ -26,6 +26,7 @@ mod host_text;
 mod interval_bar;
 mod jemalloc_text;
 mod kept_samples;
+mod layout;
 mod least_text;
 mod ledger_files;
 mod ledger_text;
@@ -49,6 +50,8 @@ mod standing;
 mod step_figures;
 mod table;
 mod terminal;
+#[cfg(test)]
+mod testing;
 pub mod text;
 mod tune_facts;
 mod tune_text;
@@ -74,7 +77,8 @@ pub use exports::{
 pub use figures::{FIGURES_SCHEMA, figures};
 pub use forecast_text::forecast_text;
 pub use holders_text::holder_growth_text;
-pub use host_text::{HostColumn, host_lines, host_text, tree_text};
+pub use host_text::{host_lines, host_text, tree_text};
+pub use layout::Style;
 pub use ledger_text::{ledger_text, parts_text};
 pub use markdown::{MARKER, markdown};
 pub use numbers::{count, duration, percent};
@@ -84,7 +88,7 @@ pub use page::{
 pub use pprof::pprof;
 pub use recording_text::growth_text;
 pub use speedscope::speedscope;
-pub use terminal::{Style, terminal};
+pub use terminal::terminal;
 pub use text::day;
 pub use tune_text::tune_text;
 pub use unshared_text::unshared_text;

@@ -54,63 +54,16 @@ fn list(values: &BTreeSet<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::{ExperimentInfo, Outcome, Trial, Variant};
+    use crate::testing;
+    use carat_model::Trial;
 
     fn trial(variant: &str, facts: &[(&str, &str)]) -> Trial {
         let machine = facts.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        Trial {
-            id: String::new(),
-            block: 1,
-            position: 0,
-            variant: variant.into(),
-            outcome: Outcome::Ok,
-            detail: None,
-            started_ms: 0,
-            seconds: 1.0,
-            machine: machine.collect(),
-            metrics: BTreeMap::new(),
-            samples: Vec::new(),
-            load_window_ms: None,
-            load: None,
-            notes: Vec::new(),
-            log_tail: String::new(),
-        }
+        Trial { machine: machine.collect(), ..testing::trial(1, variant) }
     }
 
     fn results(trials: Vec<Trial>) -> Results {
-        let variants = ["a", "b", "c"]
-            .map(|name| Variant {
-                name: name.into(),
-                settings: BTreeMap::new(),
-                controls: Vec::new(),
-            })
-            .into();
-        let info = ExperimentInfo {
-            name: "x".into(),
-            about: None,
-            plan_hash: String::new(),
-            plan_text: String::new(),
-            seed: 1,
-            max_blocks: 1,
-            variants,
-            primary: "memory.rss.final".into(),
-            margin: 0.01,
-            guards: BTreeMap::new(),
-            fleet: None,
-        };
-        Results {
-            info,
-            trials,
-            controls: Vec::new(),
-            conclusions: Vec::new(),
-            curves: Vec::new(),
-            growth: Vec::new(),
-            moments: Vec::new(),
-            least: Vec::new(),
-            machines: Vec::new(),
-            classes: Vec::new(),
-            warnings: Vec::new(),
-        }
+        testing::results(&["a", "b", "c"], trials)
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn push_table(out: &mut String, table: &FactTable) {
     let titles = shown.iter().map(|at| escaped(&table.columns[*at].title)).collect();
     let _ = write!(out, "\n{}|", table_line(titles));
     for at in &shown {
-        out.push_str(if table.columns[*at].right { "--:|" } else { "---|" });
+        out.push_str(if table.columns[*at].right() { "--:|" } else { "---|" });
     }
     out.push('\n');
     for row in table.rows.iter().take(ROWS) {

@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::numbers::{duration, grouped, grouped_count};
-use crate::table::{Cell, Column, ColumnPlace, FactTable};
+use crate::table::{Cell, FactTable};
 use carat_model::{
     MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, Unit, metric,
 };
@@ -45,43 +45,30 @@ pub(crate) fn name(results: &Results, moment: Moment) -> String {
     }
 }
 
-fn bytes(value: f64) -> Cell {
-    Cell::amount(Unit::Bytes, Some(value))
-}
-
 /// A row per moment and variant.
 pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str) -> FactTable {
-    let page = ColumnPlace::Page;
-    let mut table = FactTable::new(
-        label,
-        vec![
-            Column::text("moment"),
-            Column::text("variant"),
-            Column::number("n"),
-            Column::number("answered").at(page),
-            Column::number("median"),
-            Column::number("minimum").at(page),
-            Column::number("maximum").at(page),
-            Column::number("blocks").at(page),
-            Column::text("difference"),
-        ],
-    );
-    table.rows.extend(shown.iter().map(|one| {
+    let rows = shown.iter().map(|one| {
+        let blocks = Some(f64::from(one.blocks)).filter(|blocks| *blocks > 0.0);
         vec![
             Cell::text(name(results, one.moment)),
             Cell::text(&one.variant),
-            Cell::count(one.trials as usize),
+            Cell::count(one.trials),
             Cell::shown(one.answered, |answered| grouped(answered as u64)),
-            bytes(one.median),
-            bytes(one.range.0),
-            bytes(one.range.1),
-            Cell::shown(Some(f64::from(one.blocks)).filter(|blocks| *blocks > 0.0), |blocks| {
-                blocks.to_string()
-            }),
+            Cell::amount(Unit::Bytes, one.median),
+            Cell::amount(Unit::Bytes, one.range.0),
+            Cell::amount(Unit::Bytes, one.range.1),
+            Cell::shown(blocks, |blocks| blocks.to_string()),
             Cell::estimate(bytes_metric().id, one.estimate.as_ref()),
         ]
-    }));
-    table
+    });
+    FactTable::new(label)
+        .texts(["moment", "variant"])
+        .numbers(["n"])
+        .page_numbers(["answered"])
+        .numbers(["median"])
+        .page_numbers(["minimum", "maximum", "blocks"])
+        .texts(["difference"])
+        .rows(rows)
 }
 
 /// A metric with the unit of all figures at moments.

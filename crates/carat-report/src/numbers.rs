@@ -31,6 +31,11 @@ pub fn or_question_mark(value: Option<impl Display>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| value.to_string())
 }
 
+/// The value, or a dash if it is unknown, as tables of a page have it.
+pub(crate) fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| value.to_string())
+}
+
 /// A count with commas between thousands and with its noun: `1 object`, `3,000 objects`.
 pub fn grouped_count(number: u64, noun: &str) -> String {
     format!("{} {}", grouped(number), counted(&number, noun))
@@ -328,6 +333,7 @@ pub fn rounded(value: f64) -> serde_json::Number {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     #[test]
     fn an_estimate_has_as_many_digits_as_its_interval_justifies() {
@@ -337,14 +343,7 @@ mod tests {
             ("latency.p95", (-0.02, 0.0, 0.02), "0 % (−2 to +2 %)"),
             ("errors", (0.01, 0.02, 0.05), "+2 points (+1 to +5 points)"),
         ] {
-            let found = Estimate {
-                ratio,
-                ratio_interval: (low, high),
-                difference: ratio * 1e8,
-                difference_interval: (low * 1e8, high * 1e8),
-                confidence: 0.95,
-            };
-            assert_eq!(estimate(metric, &found), text);
+            assert_eq!(estimate(metric, &testing::estimate(low, ratio, high)), text);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Figures of each route or step of an HTTP load: medians over the trials that count, or those of a single load.
 
 use crate::facts;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::load::{RouteReport, Times};
 use carat_model::metric::BEYOND;
@@ -61,13 +61,12 @@ pub(crate) fn load_table(load: &LoadReport) -> Option<FactTable> {
 
 /// With columns of variants and trials if the rows are of `several`.
 fn table(rows: &[RouteRow], several: bool) -> Option<FactTable> {
-    let mut columns = vec![Column::text("route or step")];
+    let mut table = FactTable::new("Every route or step").texts(["route or step"]);
     if several {
-        columns.extend([Column::text("variant"), Column::number("n")]);
+        table = table.texts(["variant"]).numbers(["n"]);
     }
-    columns.extend(["responses", "errors", "p50", "p95", "p99"].map(Column::number));
-    let rows: Vec<_> = rows.iter().map(|row| row.cells(several)).collect();
-    (!rows.is_empty()).then(|| FactTable { rows, ..FactTable::new("Every route or step", columns) })
+    let table = table.numbers(["responses", "errors", "p50", "p95", "p99"]);
+    (!rows.is_empty()).then(|| table.rows(rows.iter().map(|row| row.cells(several))))
 }
 
 /// Every route or step of a single load, which has no variant; empty if it has only one.
@@ -128,8 +127,8 @@ impl RouteRow {
             cells.extend([Cell::text(&self.variant), Cell::count(self.trials)]);
         }
         cells.extend([
-            Cell::shown(Some(self.responses), |responses| format!("{responses:.0}")),
-            Cell::shown(Some(self.errors as f64), |errors| errors.to_string()),
+            Cell::shown(self.responses, |responses| format!("{responses:.0}")),
+            Cell::shown(self.errors as f64, |errors| errors.to_string()),
         ]);
         cells.extend([self.p50, self.p95, self.p99].map(|p| Cell::amount(Unit::Seconds, p)));
         cells

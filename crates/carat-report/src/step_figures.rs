@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::mark::Mark;
-use crate::table::{Cell, Column, ColumnPlace, FactTable};
+use crate::table::{Cell, FactTable};
 use carat_model::load::StepReport;
 use carat_model::metric::{
     BROADCAST_COMPLETE_P50, BROADCAST_COMPLETE_P95, BROADCAST_DELIVERY_P50, BROADCAST_DELIVERY_P95,
@@ -68,7 +68,6 @@ pub(crate) fn step_figures(results: &Results, variant: &str) -> Vec<StepFigures>
 
 /// A row per variant and number of connections; `None` without steps.
 pub(crate) fn step_table(results: &Results) -> Option<FactTable> {
-    let page = ColumnPlace::Page;
     let variants = results.info.variants.iter();
     let all: Vec<(&str, StepFigures)> = variants
         .flat_map(|one| step_figures(results, &one.name).into_iter().map(|step| (&*one.name, step)))
@@ -76,30 +75,26 @@ pub(crate) fn step_table(results: &Results) -> Option<FactTable> {
     // A load whose connections are not followed to the last knows single deliveries only.
     let is_complete = all.iter().any(|(_, step)| step.complete.is_some());
     let what = if is_complete { "complete" } else { "delivered" };
-    let mut table = FactTable::new(
-        "Round trips by number of connections",
-        vec![
-            Column::text("variant"),
-            Column::number("connections"),
-            Column::number(format!("{what}, median")).at(page),
-            Column::number(format!("{what}, p95")),
-            Column::number("difference of the p95").at(page),
-            Column::number("sender's own result, p95"),
-            Column::number("memory"),
-        ],
-    );
-    table.rows.extend(all.into_iter().map(|(variant, step)| {
+    let rows = all.into_iter().map(|(variant, step)| {
         let [median, p95] = if is_complete { [step.median, step.complete] } else { step.delivery };
         vec![
             Cell::text(variant),
-            Cell::count(step.clients as usize),
+            Cell::count(step.clients),
             Cell::amount(Unit::Seconds, median),
             Cell::amount(Unit::Seconds, p95),
             difference(results, variant, step.clients),
             Cell::amount(Unit::Seconds, step.own),
             Cell::amount(Unit::Bytes, step.memory),
         ]
-    }));
+    });
+    let table = FactTable::new("Round trips by number of connections")
+        .texts(["variant"])
+        .numbers(["connections"])
+        .page_numbers([format!("{what}, median")])
+        .numbers([format!("{what}, p95")])
+        .page_numbers(["difference of the p95"])
+        .numbers(["sender's own result, p95", "memory"])
+        .rows(rows);
     (!table.rows.is_empty()).then_some(table)
 }
 

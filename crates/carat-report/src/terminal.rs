@@ -4,44 +4,20 @@ use crate::chart::reduce::band;
 use crate::control_text::control_sentences;
 use crate::details::{DetailSection, sections};
 use crate::facts;
+use crate::layout::{MIN_WIDTH, NAME, Style, VARIANTS, name, push_wrapped, table_text};
 use crate::machine_text::machines_sentence;
-use crate::mark::Mark;
 use crate::memory_series::{is_resident, memory, memory_series};
 use crate::numbers;
 use crate::standing::in_order;
-use crate::table::{Cell, Column, ColumnPlace, FactTable};
-use crate::text::{columns, one_line, shorten};
+use crate::text::{columns, one_line};
 use crate::verdict::warnings;
 use crate::wording;
 use carat_model::{Results, Unit};
-use carat_redact::{Audience, redact_results};
+use carat_redact::redact_results;
 use std::fmt::Write as _;
 
-/// Columns at least; a narrower terminal wraps.
-pub(crate) const MIN_WIDTH: usize = 60;
-/// Columns of a name beside its figures; a longer one is above them.
-pub(crate) const NAME: usize = 28;
-/// Characters shown of a name: a limit for hostile files, which no real name reaches.
-const LONGEST_NAME: usize = 300;
 /// Columns of a sparkline.
 const SPARKS: usize = 40;
-
-/// Properties of the terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Whether to write escape sequences for colours.
-    pub colour: bool,
-    /// Columns; fewer than 60 are taken as 60.
-    pub width: usize,
-    /// For whom the text is.
-    pub audience: Audience,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self { colour: false, width: 100, audience: Audience::Own }
-    }
-}
 
 /// Every fact that the results have for a terminal, ending with a line feed.
 pub fn terminal(results: &Results, style: Style) -> String {
@@ -69,10 +45,6 @@ pub fn terminal(results: &Results, style: Style) -> String {
     out
 }
 
-pub(crate) fn name(variant: &str) -> String {
-    shorten(&one_line(variant), LONGEST_NAME)
-}
-
 fn push_section(out: &mut String, section: &DetailSection, style: Style) {
     out.push('\n');
     push_wrapped(out, "", &one_line(&section.heading), style.width);
@@ -84,64 +56,7 @@ fn push_section(out: &mut String, section: &DetailSection, style: Style) {
         if section.tables.len() > 1 {
             push_wrapped(out, "  ", &one_line(&table.label), style.width);
         }
-        push_table(out, table, style);
-    }
-}
-
-/// The text of a cell. What carat made for a terminal stays as it is: its spaces have a meaning.
-fn beside_text(column: &Column, cell: &Cell) -> String {
-    match column.place {
-        ColumnPlace::WideTerminal => cell.text.clone(),
-        _ => name(&cell.text),
-    }
-}
-
-fn is_above(column: &Column, text: &str) -> bool {
-    !column.right && columns(text) > NAME
-}
-
-/// Columns as wide as their widest cell. A long name stands above its row. Columns for which there is no room are left out.
-fn push_table(out: &mut String, table: &FactTable, style: Style) {
-    let titles = table.columns.iter().map(|column| column.title.clone()).collect();
-    let texts = table.rows.iter().map(|row| {
-        table.columns.iter().zip(row).map(|(column, cell)| beside_text(column, cell)).collect()
-    });
-    let texts: Vec<Vec<String>> = std::iter::once(titles).chain(texts).collect();
-    let widths: Vec<usize> = (0..table.columns.len())
-        .map(|at| {
-            let cells = texts.iter().map(|row| &row[at]);
-            let beside = cells.filter(|text| !is_above(&table.columns[at], text));
-            beside.map(|text| columns(text)).max().unwrap_or(0)
-        })
-        .collect();
-    let mut shown = table.shown(|place| place != ColumnPlace::Page);
-    // Columns for wide terminals go first; the others are the answer.
-    while shown.iter().map(|at| widths[*at] + 2).sum::<usize>() > style.width {
-        let mut places = shown.iter().map(|at| table.columns[*at].place);
-        let Some(first) = places.position(|place| place == ColumnPlace::WideTerminal) else {
-            break;
-        };
-        shown.remove(first);
-    }
-    for (number, texts) in texts.iter().enumerate() {
-        let mut line = String::new();
-        for &at in &shown {
-            let text = &texts[at];
-            if is_above(&table.columns[at], text) {
-                let _ = writeln!(out, "  {text}");
-            }
-            let beside = if is_above(&table.columns[at], text) { "" } else { text };
-            let gap = " ".repeat(widths[at] - columns(beside));
-            // The first row holds the titles.
-            let mark = number.checked_sub(1).and_then(|row| table.rows[row][at].mark);
-            let text = mark.map_or_else(|| beside.to_owned(), |mark| style.paint(mark, beside));
-            let _ = match table.columns[at].right {
-                true => write!(line, "  {gap}{text}"),
-                false => write!(line, "  {text}{gap}"),
-            };
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        out.push_str(&table_text(table, style, VARIANTS));
     }
 }
 
@@ -197,38 +112,6 @@ fn push_context(out: &mut String, results: &Results, width: usize) {
     let _ = writeln!(out, ".\n{}", numbers::UNITS);
     if let Some(machines) = machines_sentence(results) {
         push_wrapped(out, "", &one_line(&machines), width);
-    }
-}
-
-pub(crate) fn push_wrapped(out: &mut String, start: &str, text: &str, width: usize) {
-    out.push_str(start);
-    // Further lines are indented by two, as wide as the usual start.
-    let mut used = 2;
-    for (at, word) in text.split(' ').enumerate() {
-        let length = columns(word);
-        if at > 0 && used + 1 + length > width {
-            out.push_str("\n  ");
-            used = 2;
-        } else if at > 0 {
-            out.push(' ');
-            used += 1;
-        }
-        out.push_str(word);
-        used += length;
-    }
-    out.push('\n');
-}
-
-impl Style {
-    pub(crate) fn paint(self, mark: Mark, text: &str) -> String {
-        let code = match mark {
-            _ if !self.colour => return text.to_owned(),
-            Mark::Less => "32",
-            Mark::More | Mark::BreaksGuard => "31",
-            Mark::Equal => "36",
-            Mark::Open => "33",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 }
 

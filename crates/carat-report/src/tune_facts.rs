@@ -2,8 +2,8 @@
 
 use crate::environment_format::shell_line;
 use crate::mark::Mark;
-use crate::numbers::{self, count, magnitude, magnitude_interval};
-use crate::wording::{Sentence, change, verb};
+use crate::numbers::{self, count, magnitude_interval};
+use crate::wording::{Sentence, amount, change};
 use carat_analysis::{Recommendation, TuneOutcome};
 use carat_model::{Better, Conclusion, Role, Verdict, metric};
 use carat_redact::SearchReport;
@@ -14,7 +14,6 @@ pub(crate) fn headline(outcome: &TuneOutcome) -> Sentence {
         let trials = count(outcome.trials, "trial");
         return Sentence {
             variant: "Nothing better than the default".into(),
-            verdict: Verdict::Undecided,
             mark: Mark::Open,
             rest: format!("was confirmed ({trials})."),
         };
@@ -23,7 +22,6 @@ pub(crate) fn headline(outcome: &TuneOutcome) -> Sentence {
     let verdict = goal.map_or(Verdict::Undecided, |goal| goal.verdict);
     Sentence {
         variant: found.text.clone(),
-        verdict,
         mark: Mark::of_verdict(verdict),
         rest: goal.map_or_else(String::new, |goal| sentence(goal, &found.conclusions)),
     }
@@ -32,15 +30,13 @@ pub(crate) fn headline(outcome: &TuneOutcome) -> Sentence {
 fn sentence(goal: &Conclusion, all: &[Conclusion]) -> String {
     let Some(estimate) = &goal.estimate else { return "was confirmed.".into() };
     let (metric, noun) = (goal.metric.as_str(), phrase(&goal.metric));
-    let word = if estimate.ratio < 0.0 { "less" } else { "more" };
     let guards = all.iter().filter(|one| matches!(one.role, Role::Guard { .. }));
     let price: String = guards
         .filter_map(|guard| Some(change(&phrase(&guard.metric), guard, guard.estimate.as_ref()?)))
         .collect();
     format!(
-        "{} {} {word} {noun} than the default ({}, {}){price}.",
-        verb(metric),
-        magnitude(metric, estimate),
+        "{} than the default ({}, {}){price}.",
+        amount(metric, &noun, estimate),
         magnitude_interval(metric, estimate),
         count(goal.blocks as usize, "block"),
     )
@@ -154,8 +150,8 @@ fn goal_cost(outcome: &TuneOutcome, place: usize) -> f64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::testing::{conclusion, estimate};
     use carat_analysis::{Attempt, Hint, TriedConfiguration, TunedMetric};
-    use carat_model::Estimate;
     use std::collections::BTreeMap;
 
     fn tried(text: &str, changes: [Option<f64>; 2]) -> TriedConfiguration {
@@ -208,20 +204,8 @@ pub(crate) mod tests {
         let conclusion = Conclusion {
             variant: "candidate 1".into(),
             metric: "memory.pss.late".into(),
-            role: Role::Primary,
-            verdict: Verdict::Smaller,
-            estimate: Some(Estimate {
-                ratio: -0.31,
-                ratio_interval: (-0.33, -0.29),
-                difference: -31e6,
-                difference_interval: (-33e6, -29e6),
-                confidence: 0.975,
-            }),
             blocks: 12,
-            guard_passed: None,
-            detectable: None,
-            forecast: None,
-            required_confidence: None,
+            ..conclusion(Verdict::Smaller, Some(estimate(-0.33, -0.31, -0.29)))
         };
         Recommendation {
             text: "arena_max=2 puma=2x6".into(),

@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_search_without_a_recommendation_says_so_and_why() {
         let text = tune_text(&report(None), true);
-        for part in [
+        for expected in [
             "Not recommended, because it is not smaller by what matters: trim=idle",
             "Nothing better than the default was confirmed (42 trials).",
             "-2.1 % (standard error 1.0)",
@@ -188,7 +188,7 @@ mod tests {
             "Of 5 configurations the 2 that no other beats",
             "42 trials, 2.0 min",
         ] {
-            assert!(text.contains(part), "{part}: {text}");
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("carat exec"), "{text}");
     }
@@ -204,12 +204,12 @@ mod tests {
     #[test]
     fn a_recommendation_comes_with_its_figures_and_how_to_run_it() {
         let text = tune_text(&report(Some(recommended())), false);
-        for part in [
+        for expected in [
             "arena_max=2 puma=2x6 uses 31 % less memory",
             "smaller, −31 % (−33 to −29 %) (12 blocks)",
             "  env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb\n",
         ] {
-            assert!(text.contains(part), "{part}: {text}");
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(text.lines().last().unwrap().starts_with("Or   "), "{text}");
         assert!(!text.contains("no other beats") && text.lines().count() < 20, "{text}");

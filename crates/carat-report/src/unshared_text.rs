@@ -1,15 +1,15 @@
 //! Why the pages of forked processes are private, as text for a terminal, and the words for every cause and remedy.
 
 use crate::census_cells::share_of;
+use crate::layout::{INDENTED, Style, table_text};
+use crate::table::{Cell, FactTable};
 use crate::text::{one_line, written};
-use carat_model::Bytes;
+use carat_model::{Bytes, Unit};
 use carat_outside::unshared::{Area, Cause, Remedy, UnsharedTable};
 use std::fmt::{self, Write};
 
 /// A remedy for less than this share of the process is left out.
 const WORTHWHILE: f64 = 0.05;
-/// Columns for a cause.
-const CAUSE: usize = 62;
 
 /// Every table, one after the other.
 pub fn unshared_text(tables: &[UnsharedTable]) -> String {
@@ -27,22 +27,8 @@ fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
         Bytes(all),
         share_of(table.private_bytes, all)
     )?;
-    writeln!(
-        out,
-        "  {:<CAUSE$}{:>10}{:>8}{:>10}{:>10}",
-        "cause", "size", "share", "touches", "alone"
-    )?;
-    for share in &table.causes {
-        writeln!(
-            out,
-            "  {:<CAUSE$}{:>10}{:>8}{:>10}{:>10}",
-            cause_words(share.cause),
-            Bytes(share.bytes as u64),
-            share_of(share.bytes as u64, table.private_bytes),
-            Bytes(share.touched_bytes),
-            Bytes(share.alone_bytes)
-        )?;
-    }
+    let style = Style { width: usize::MAX, ..Style::default() };
+    write!(out, "{}", table_text(&causes(table), style, INDENTED))?;
     writeln!(
         out,
         "  touches: pages on which the cause occurs; alone: pages that would still be shared without it"
@@ -65,6 +51,26 @@ fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
         writeln!(out, "  unknown: {}", one_line(reason))?;
     }
     Ok(())
+}
+
+/// A row for each cause.
+pub(crate) fn causes(table: &UnsharedTable) -> FactTable {
+    let rows = table.causes.iter().map(|share| {
+        let part = share_of(share.bytes as u64, table.private_bytes);
+        vec![
+            Cell::text(cause_words(share.cause)),
+            Cell::amount(Unit::Bytes, share.bytes),
+            Cell::text(part),
+            Cell::bytes(Bytes(share.touched_bytes)),
+            Cell::bytes(Bytes(share.alone_bytes)),
+            Cell::text(share.remedy.map_or("–", remedy_words)),
+        ]
+    });
+    FactTable::new("Causes")
+        .long_texts(["cause"])
+        .numbers(["size", "share", "touches", "alone"])
+        .page_texts(["what helps"])
+        .rows(rows)
 }
 
 /// Bytes that the child maps.
@@ -191,7 +197,7 @@ pub(crate) mod tests {
         for expected in [
             "process 11 has private memory, compared with its parent 10: 10.00 MB private of 40.00 MB (25.0 %)",
             "age bits, the collector marks objects as older",
-            "6.00 MB  60.0 %  12.00 MB   3.00 MB",
+            "6.00 MB  60.0 %  12.00 MB  3.00 MB",
             "`prepare_fork = \"full\"`",
             "never shared",
         ] {
@@ -224,9 +230,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_words_for_causes_fit_their_column_and_differ() {
+    fn the_words_for_causes_differ() {
         let mut words: Vec<&str> = Cause::ALL.into_iter().map(cause_words).collect();
-        assert!(words.iter().all(|words| words.len() < CAUSE));
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), Cause::ALL.len());

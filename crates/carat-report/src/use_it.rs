@@ -116,24 +116,14 @@ fn command(plan: &toml::Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     fn info(plan: &str, settings: &[(&str, &str)]) -> ExperimentInfo {
+        let mut info =
+            ExperimentInfo { plan_text: plan.into(), ..testing::info(&["default", "a"]) };
         let settings = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        let [baseline, variant] = [("default", BTreeMap::new()), ("a", settings.collect())]
-            .map(|(name, settings)| Variant { name: name.into(), settings, controls: Vec::new() });
-        ExperimentInfo {
-            name: "x".into(),
-            about: None,
-            plan_hash: String::new(),
-            plan_text: plan.into(),
-            seed: 1,
-            max_blocks: 1,
-            variants: vec![baseline, variant],
-            primary: "memory.rss.final".into(),
-            margin: 0.01,
-            guards: BTreeMap::new(),
-            fleet: None,
-        }
+        info.variants[1].settings = settings.collect();
+        info
     }
 
     fn command(text: &str) -> Option<UseIt> {

@@ -339,52 +339,13 @@ fn later(one: BlockForecast, other: BlockForecast) -> BlockForecast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::{ExperimentInfo, Outcome, Trial, Variant};
-    use std::collections::BTreeMap;
+    use crate::testing::{self, conclusion, estimate};
+    use carat_model::Trial;
 
     fn trial(block: u32, variant: &str, bytes: f64) -> Trial {
-        Trial {
-            id: String::new(),
-            block,
-            position: 0,
-            variant: variant.into(),
-            outcome: Outcome::Ok,
-            detail: None,
-            started_ms: 0,
-            seconds: 1.0,
-            machine: BTreeMap::new(),
-            metrics: BTreeMap::from([("memory.pss.final".to_owned(), bytes)]),
-            samples: Vec::new(),
-            load_window_ms: None,
-            load: None,
-            notes: vec!["a setting was not applied".into()],
-            log_tail: String::new(),
-        }
-    }
-
-    fn estimate(low: f64, ratio: f64, high: f64) -> Estimate {
-        Estimate {
-            ratio,
-            ratio_interval: (low, high),
-            difference: ratio * 1e8,
-            difference_interval: (low * 1e8, high * 1e8),
-            confidence: 0.98,
-        }
-    }
-
-    fn conclusion(verdict: Verdict, found: Option<Estimate>) -> Conclusion {
-        Conclusion {
-            variant: "b".into(),
-            metric: "memory.pss.final".into(),
-            role: Role::Primary,
-            verdict,
-            estimate: found,
-            blocks: 3,
-            guard_passed: None,
-            detectable: None,
-            forecast: None,
-            required_confidence: None,
-        }
+        let metrics = [("memory.pss.final".to_owned(), bytes)].into();
+        let notes = vec!["a setting was not applied".into()];
+        Trial { metrics, notes, ..testing::trial(block, variant) }
     }
 
     fn of_guard(passed: Option<bool>, found: Estimate) -> Conclusion {
@@ -397,34 +358,9 @@ mod tests {
     }
 
     fn results(conclusions: Vec<Conclusion>) -> Results {
-        let variant =
-            |name: &str| Variant { name: name.into(), settings: BTreeMap::new(), controls: vec![] };
         let trials = (1..=3).flat_map(|block| [trial(block, "a", 4e8), trial(block, "b", 2e8)]);
-        Results {
-            info: ExperimentInfo {
-                name: "x".into(),
-                about: None,
-                plan_hash: String::new(),
-                plan_text: String::new(),
-                seed: 1,
-                max_blocks: 3,
-                variants: vec![variant("a"), variant("b")],
-                primary: "memory.pss.final".into(),
-                margin: 0.02,
-                guards: BTreeMap::new(),
-                fleet: None,
-            },
-            trials: trials.collect(),
-            conclusions,
-            controls: Vec::new(),
-            curves: Vec::new(),
-            growth: Vec::new(),
-            moments: Vec::new(),
-            least: Vec::new(),
-            machines: Vec::new(),
-            classes: Vec::new(),
-            warnings: vec!["b: it drifted".into(), "b: it drifted".into(), "look again".into()],
-        }
+        let warnings = ["b: it drifted", "b: it drifted", "look again"].map(str::to_owned).into();
+        Results { conclusions, warnings, ..testing::results(&["a", "b"], trials.collect()) }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The verdict as text for a terminal: a line per variant, what limits the figures, and what to do next.
 
 use crate::facts;
+use crate::layout::{MIN_WIDTH, NAME, Style, name, push_wrapped};
 use crate::machine_text::machines_sentence;
 use crate::standing::in_order;
-use crate::terminal::{MIN_WIDTH, NAME, Style, name, push_wrapped};
 use crate::text::{columns, one_line};
 use crate::use_it::UseIt;
 use crate::verdict::{OpenVerdict, VerdictRow, VerdictTable};

@@ -1,6 +1,10 @@
 //! What `carat watch` kept, as text: the last words of processes, and a period.
 
-use crate::numbers::{bytes_change, duration, grouped_count, short_bytes, signed_bytes};
+use crate::layout::{LEFT, Style, table_text};
+use crate::numbers::{
+    bytes_change, duration, grouped_count, or_dash, or_question_mark, short_bytes, signed_bytes,
+};
+use crate::table::{Cell, FactTable};
 use crate::text::{columns, one_line, shorten};
 use carat_model::watch::{
     LastWords, WatchCensus, WatchSample, WatchedCurve, WatchedPeriod, WatchedProcess,
@@ -224,53 +228,45 @@ pub(crate) fn moment(unix_ms: u64) -> String {
 
 /// A period as a table: a line for each process.
 pub fn watched_text(period: &WatchedPeriod) -> String {
-    let mut rows = vec![
-        ["process", "samples", "first", "last", "highest", "growth/h", "end"].map(str::to_owned),
-    ];
-    rows.extend(period.processes.iter().map(row));
-    if rows.len() == 1 {
+    if period.processes.is_empty() {
         return "No process was followed in this time.\n".into();
     }
-    let width = |column: usize| rows.iter().map(|row| columns(&row[column])).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..7).map(width).collect();
-    let mut out = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width - columns(cell));
-            line += &if at == 0 || at == 6 {
-                format!("{cell}{pad}  ")
-            } else {
-                format!("{pad}{cell}  ")
-            };
-        }
-        out += line.trim_end();
-        out.push('\n');
-    }
-    let _ = writeln!(
-        out,
-        "{} and {} from {} to {}. Sizes are RSS.",
-        count(rows.len() - 1, "process"),
+    let style = Style { width: usize::MAX, ..Style::default() };
+    let table = table_text(&watched_table(period), style, LEFT);
+    format!(
+        "{table}{} and {} from {} to {}. Sizes are RSS.\n",
+        count(period.processes.len(), "process"),
         count(period.events.len(), "event"),
         moment(period.from_ms),
         moment(period.to_ms)
-    );
-    out
+    )
 }
 
-fn row(curve: &WatchedCurve) -> [String; 7] {
+/// A row for each process.
+pub(crate) fn watched_table(period: &WatchedPeriod) -> FactTable {
+    FactTable::new("Processes")
+        .texts(["process"])
+        .page_texts(["first seen"])
+        .numbers(["samples", "first", "last", "highest", "growth/h"])
+        .page_texts(["ended"])
+        .texts(["end"])
+        .rows(period.processes.iter().map(|curve| row(curve).map(Cell::text).into()))
+}
+
+fn row(curve: &WatchedCurve) -> [String; 9] {
     let sizes: Vec<(u64, Bytes)> =
         curve.samples.iter().filter_map(|one| Some((one.at_ms, one.size()?))).collect();
-    let show = |size: Option<Bytes>| size.map_or("?".into(), |size| size.to_string());
-    let end = curve.process.end.as_ref().map_or("none seen".into(), |end| end.cause.words());
+    let end = curve.process.end.as_ref();
     [
         watched_name(&curve.process),
+        moment(curve.process.first_ms),
         grouped(curve.samples.len() as u64),
-        show(sizes.first().map(|one| one.1)),
-        show(sizes.last().map(|one| one.1)),
-        show(sizes.iter().map(|one| one.1).max()),
-        hourly(&sizes).map_or("?".into(), |rate| signed_bytes(rate, rate)),
-        end,
+        or_question_mark(sizes.first().map(|one| one.1)),
+        or_question_mark(sizes.last().map(|one| one.1)),
+        or_question_mark(sizes.iter().map(|one| one.1).max()),
+        or_question_mark(hourly(&sizes).map(|rate| signed_bytes(rate, rate))),
+        or_dash(end.map(|end| moment(end.at_ms))),
+        end.map_or("none seen".into(), |end| end.cause.words()),
     ]
 }
 
@@ -366,7 +362,7 @@ mod tests {
             "malloc, live  +400.0 MB  (50.0 → 450.0 MB)",
             "+200,000 objects, 202,000 now; +8.00 MB of slots",
         ] {
-            assert!(text.contains(expected), "no `{expected}` in:\n{text}");
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("Hash"), "{text}");
     }

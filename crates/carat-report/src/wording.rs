@@ -16,8 +16,6 @@ use carat_stats::summary::median;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sentence {
     pub variant: String,
-    /// The verdict on the primary metric.
-    pub verdict: Verdict,
     pub mark: Mark,
     /// The sentence after the variant's name, with a full stop.
     pub rest: String,
@@ -64,7 +62,7 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
             };
             let mark = Mark::of(results, &variant.name, verdict);
             let rest = format!("{main}{price}.");
-            Sentence { variant: variant.name.clone(), verdict, mark, rest }
+            Sentence { variant: variant.name.clone(), mark, rest }
         })
         .collect()
 }
@@ -142,20 +140,22 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
             numbers::limit(results.info.margin),
         ),
         Verdict::Undecided => undecided(results, conclusion, estimate),
-        _ => {
-            let baseline = facts::baseline(results);
-            let word = if estimate.ratio < 0.0 { "less" } else { "more" };
-            format!(
-                "{} {} {word} {noun} than {baseline} ({}, {blocks})",
-                verb(metric),
-                magnitude(metric, estimate),
-                magnitude_interval(metric, estimate)
-            )
-        }
+        _ => format!(
+            "{} than {} ({}, {blocks})",
+            amount(metric, &noun, estimate),
+            facts::baseline(results),
+            magnitude_interval(metric, estimate)
+        ),
     }
 }
 
-pub(crate) fn verb(metric: &str) -> &'static str {
+/// `uses 0.5 % less memory`.
+pub(crate) fn amount(metric: &str, noun: &str, estimate: &Estimate) -> String {
+    let word = if estimate.ratio < 0.0 { "less" } else { "more" };
+    format!("{} {} {word} {noun}", verb(metric), magnitude(metric, estimate))
+}
+
+fn verb(metric: &str) -> &'static str {
     match metric::find(metric) {
         Some(known) if known.unit == Unit::Bytes && known.better == Better::Lower => "uses",
         _ => "has",
@@ -263,31 +263,16 @@ pub(crate) fn change(noun: &str, guard: &Conclusion, estimate: &Estimate) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn estimate_of(low: f64, ratio: f64, high: f64) -> Estimate {
-        Estimate {
-            ratio,
-            ratio_interval: (low, high),
-            difference: ratio * 1e8,
-            difference_interval: (low * 1e8, high * 1e8),
-            confidence: 0.95,
-        }
-    }
+    use crate::testing::{conclusion, estimate};
 
     #[test]
     fn a_price_that_may_be_zero_is_stated_with_its_limit_and_its_interval() {
-        let estimate = estimate_of(-0.03, 0.08, 0.19);
+        let estimate = estimate(-0.03, 0.08, 0.19);
         let guard = Conclusion {
-            variant: "two arenas".into(),
             metric: "latency.p95".into(),
             role: Role::Guard { limit: 0.2 },
-            verdict: Verdict::Equivalent,
-            estimate: Some(estimate),
-            blocks: 16,
             guard_passed: Some(true),
-            detectable: None,
-            forecast: None,
-            required_confidence: None,
+            ..conclusion(Verdict::Equivalent, Some(estimate))
         };
         let text = change("p95 latency", &guard, &estimate);
         assert_eq!(text, "; its p95 latency stays within 20 % (−3 to +19 %)");

@@ -29,7 +29,7 @@ const HEADING: f64 = 20.0;
 const STEPS: f64 = 5.0;
 
 /// The picture of all groups below each other.
-pub(crate) fn cells(groups: &[CellGroup], caption: &Caption<'_>) -> Picture {
+pub(crate) fn cells(groups: &[CellGroup], caption: Caption) -> Picture {
     let columns = (WIDTH / CELL) as usize;
     let rows: usize = groups.iter().map(|group| group.cells.len().div_ceil(columns)).sum();
     let height = groups.len() as f64 * (HEADING + 6.0) + rows as f64 * CELL;
@@ -78,8 +78,8 @@ mod tests {
     fn a_full_cell_is_darker_than_an_empty_one() {
         let cell = |filled| MapCell { filled, class: 1, hover: "<".into() };
         let group = CellGroup { label: "slots of 40 B".into(), cells: vec![cell(0.0), cell(0.97)] };
-        let caption = Caption { id: "m", title: "t", description: "d" };
-        let text = cells(&[group], &caption).markup.into_string();
+        let caption = Caption::new("m", "t", "d");
+        let text = cells(&[group], caption).markup.into_string();
         assert!(text.contains("cell o0") && text.contains("cell o5"), "{text}");
         assert!(text.contains("<title>&lt;</title>"), "{text}");
     }

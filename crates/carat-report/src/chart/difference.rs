@@ -1,7 +1,7 @@
 //! Differences to the baseline with their intervals, one row each, on an axis in percent.
 
-use crate::chart::dots::{AXIS, LINE, RowPlace, TOP, row_places};
-use crate::chart::scale::{AxisScale, distance};
+use crate::chart::dots::{AXIS, RowPlace, TOP, row_places};
+use crate::chart::scale::AxisScale;
 use crate::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::numbers;
 use carat_model::Estimate;
@@ -38,7 +38,7 @@ const WIDEST: f64 = 1.0;
 pub(crate) fn differences(
     rows: &[DifferenceRow],
     Bounds { margin, limit }: Bounds,
-    caption: &Caption<'_>,
+    caption: Caption,
 ) -> Picture {
     let scale = axis(rows, margin, limit);
     let places = row_places(rows.iter().map(|row| row.label.as_str()));
@@ -65,33 +65,34 @@ pub(crate) fn differences(
 
 /// From the smallest to the largest end of any interval; includes zero and the margin.
 fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> AxisScale {
-    // An infinite end has no place; it is cut off with an arrow.
-    let ends = rows
-        .iter()
-        .filter_map(|row| row.estimate.as_ref().ok())
-        .flat_map(|e| [e.ratio_interval.0, e.ratio_interval.1])
-        .chain(limit)
-        .filter(|end| end.is_finite());
-    let (low, high) =
-        ends.fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));
-    // One wide interval would press all others together.
-    let (low, high) = (low.max(-WIDEST), high.min(WIDEST));
+    let estimates = rows.iter().filter_map(|row| row.estimate.as_ref().ok());
+    let (low, high) = reach(estimates, limit, margin, WIDEST);
     // A range of nothing has no scale.
     let pad = (high - low).max(1e-4) * 0.08;
     AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT))
 }
 
+/// From the smallest to the largest end of any interval, including zero and what is `within` of it, as far as `widest`: one
+/// wide interval would press all others together.
+pub(crate) fn reach<'a>(
+    estimates: impl Iterator<Item = &'a Estimate>,
+    limit: Option<f64>,
+    within: f64,
+    widest: f64,
+) -> (f64, f64) {
+    let ends = estimates.flat_map(|one| [one.ratio_interval.0, one.ratio_interval.1]).chain(limit);
+    // An infinite end has no place; it is cut off with an arrow.
+    let (low, high) = ends
+        .filter(|end| end.is_finite())
+        .fold((-within, within), |(low, high), end| (low.min(end), high.max(end)));
+    (low.max(-widest), high.min(widest))
+}
+
 fn draw_axis(svg: &mut Svg, scale: &AxisScale, places: &[RowPlace]) {
-    let ticks = scale.ticks(5);
     let bottom = places.last().map_or(TOP, RowPlace::bottom);
-    for tick in &ticks {
-        let x = scale.at(*tick);
-        for (top, bottom) in places.iter().map(RowPlace::marks) {
-            svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, top), (x, bottom));
-        }
-        let text = numbers::percent_tick(*tick, distance(&ticks));
-        svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &text);
-    }
+    let spans: Vec<(f64, f64)> = places.iter().map(RowPlace::marks).collect();
+    let ticks = scale.named_ticks(5, numbers::percent_tick);
+    svg.x_ticks((scale, &ticks), &spans, bottom + 16.0, "zero");
     svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
 }
 
@@ -103,10 +104,7 @@ fn draw_row(
     (place, below): (&RowPlace, bool),
 ) {
     svg.open(&format!("v{}", row.class));
-    for (line, at) in place.name.iter().zip(0_u32..) {
-        let y = place.first_line() + LINE * f64::from(at);
-        svg.text("name narrow", (LEFT, y), Anchor::Start, line);
-    }
+    place.draw_name(svg, "name narrow", LEFT);
     let y = if below { place.bottom() - 5.0 } else { place.first_line() };
     match &row.estimate {
         Err(why) => {

@@ -1,6 +1,6 @@
 //! Every trial as a dot, one row per variant, with the median and the middle half.
 
-use crate::chart::scale::{AxisScale, distance, range};
+use crate::chart::scale::{AxisScale, range};
 use crate::chart::svg::{Anchor, Caption, Picture, Svg, dot_path};
 use crate::facts;
 use crate::numbers::{AxisUnit, count, rounded};
@@ -22,7 +22,7 @@ pub(crate) struct DotRow {
 /// Height of a row whose name has one line.
 const ROW: f64 = 58.0;
 /// Height of every further line of a name.
-pub(crate) const LINE: f64 = 14.0;
+const LINE: f64 = 14.0;
 /// Characters in a line of a name.
 const NAME: usize = 38;
 /// Characters shown of a name: a limit for hostile files, which no real name reaches.
@@ -68,6 +68,13 @@ impl RowPlace {
     pub(crate) fn bottom(&self) -> f64 {
         self.top + self.height
     }
+
+    pub(crate) fn draw_name(&self, svg: &mut Svg, class: &str, x: f64) {
+        for (line, at) in self.name.iter().zip(0_u32..) {
+            let y = self.first_line() + LINE * f64::from(at);
+            svg.text(class, (x, y), Anchor::Start, line);
+        }
+    }
 }
 
 /// The places of rows with these names, from top to bottom.
@@ -83,7 +90,7 @@ pub(crate) fn row_places<'a>(names: impl Iterator<Item = &'a str>) -> Vec<RowPla
 }
 
 /// The picture; `None` if no row has a value.
-pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: &Caption<'_>) -> Option<Picture> {
+pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: Caption) -> Option<Picture> {
     let all = range(rows.iter().flat_map(|row| row.values.iter().map(|(_, value)| *value)), 0.04)?;
     let scale = AxisScale::linear(all, (LEFT + 4.0, RIGHT - 4.0));
     let places = row_places(rows.iter().map(|row| row.label.as_str()));
@@ -126,24 +133,16 @@ fn hover(
 
 fn draw_axis(svg: &mut Svg, scale: &AxisScale, unit: Unit, places: &[RowPlace]) {
     let bottom = places.last().map_or(TOP, RowPlace::bottom);
-    let ticks = scale.ticks(6);
     let axis = AxisUnit::of(unit, scale.values().1);
-    for tick in &ticks {
-        let x = scale.at(*tick);
-        for (top, bottom) in places.iter().map(RowPlace::marks) {
-            svg.line("grid", (x, top), (x, bottom));
-        }
-        svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &axis.tick(*tick, distance(&ticks)));
-    }
+    let ticks = scale.named_ticks(6, |tick, distance| axis.tick(tick, distance));
+    let spans: Vec<(f64, f64)> = places.iter().map(RowPlace::marks).collect();
+    svg.x_ticks((scale, &ticks), &spans, bottom + 16.0, "grid");
     svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, axis.name);
 }
 
 fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&AxisScale, Unit), place: &RowPlace) {
     svg.open(&format!("v{}", row.class));
-    for (line, at) in place.name.iter().zip(0_u32..) {
-        let y = place.first_line() + LINE * f64::from(at);
-        svg.text("name", (LEFT, y), Anchor::Start, line);
-    }
+    place.draw_name(svg, "name", LEFT);
     let middle = place.middle();
     let values: Vec<f64> = row.values.iter().map(|(_, value)| *value).collect();
     let Some(summary) = facts::summarize(&values) else {
@@ -201,8 +200,8 @@ mod tests {
         assert_eq!(places[1].height, places[0].height + LINE);
         assert_eq!((places[1].top, places[2].top), (places[0].bottom(), places[1].bottom()));
         let row = DotRow { label: long.into(), class: 1, values: vec![(1, 5.0)], failures: None };
-        let caption = Caption { id: "x", title: "t", description: "d" };
-        let text = dots(&[row], Unit::Count, &caption).unwrap().markup.into_string();
+        let caption = Caption::new("x", "t", "d");
+        let text = dots(&[row], Unit::Count, caption).unwrap().markup.into_string();
         assert!(text.contains(">arenas and jemalloc</text>") && !text.contains('…'), "{text}");
     }
 

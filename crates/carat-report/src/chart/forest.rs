@@ -1,8 +1,8 @@
 //! A forest plot: many differences, one row each.
 
-use crate::chart::difference::draw_interval;
+use crate::chart::difference::{self, draw_interval};
 use crate::chart::dots::LONGEST_NAME;
-use crate::chart::scale::{AxisScale, distance};
+use crate::chart::scale::AxisScale;
 use crate::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::numbers;
 use crate::text::{shorten, wrapped};
@@ -30,12 +30,8 @@ const WIDEST: f64 = 0.6;
 
 /// The range of all rows, to give several panels the same scale.
 pub(crate) fn reach<'a>(rows: impl Iterator<Item = &'a ForestRow>) -> (f64, f64) {
-    let ends = rows.flat_map(|row| [row.estimate.ratio_interval.0, row.estimate.ratio_interval.1]);
     // Never empty, even if every difference is zero.
-    let (low, high) = ends
-        .filter(|end| end.is_finite())
-        .fold((-1e-3, 1e-3), |(low, high): (f64, f64), end| (low.min(end), high.max(end)));
-    (low.max(-WIDEST), high.min(WIDEST))
+    difference::reach(rows.map(|row| &row.estimate), None, 1e-3, WIDEST)
 }
 
 /// The axis of a forest plot.
@@ -50,11 +46,7 @@ pub(crate) struct ForestAxis {
 }
 
 /// The picture; `None` without rows.
-pub(crate) fn forest(
-    rows: &[ForestRow],
-    axis: ForestAxis,
-    caption: &Caption<'_>,
-) -> Option<Picture> {
+pub(crate) fn forest(rows: &[ForestRow], axis: ForestAxis, caption: Caption) -> Option<Picture> {
     if rows.is_empty() {
         return None;
     }
@@ -70,23 +62,10 @@ pub(crate) fn forest(
         let (left, right) = (scale.clamped(-margin), scale.clamped(margin));
         svg.rect("margin", (left, TOP), (right - left, bottom - TOP));
     }
-    let ticks = scale.ticks(5);
-    for tick in &ticks {
-        let x = scale.at(*tick);
-        svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, bottom));
-        svg.text(
-            "tick",
-            (x, bottom + 15.0),
-            Anchor::Middle,
-            &numbers::percent_tick(*tick, distance(&ticks)),
-        );
-    }
-    svg.text(
-        "axis",
-        (RIGHT, bottom + 32.0),
-        Anchor::End,
-        &format!("difference to the {}, %", axis.reference),
-    );
+    let ticks = scale.named_ticks(5, numbers::percent_tick);
+    svg.x_ticks((&scale, &ticks), &[(TOP, bottom)], bottom + 15.0, "zero");
+    let name = format!("difference to the {}, %", axis.reference);
+    svg.text("axis", (RIGHT, bottom + 32.0), Anchor::End, &name);
     let mut y = TOP + 0.5 * ROW;
     for (row, name) in rows.iter().zip(&names) {
         svg.open(&format!("v{}", row.class));
@@ -94,12 +73,8 @@ pub(crate) fn forest(
             y += if at > 0 { LINE } else { 0.0 };
             svg.text("row", (0.0, y - 2.0), Anchor::Start, line);
         }
-        svg.text(
-            "note",
-            (0.0, y + 12.0),
-            Anchor::Start,
-            &numbers::estimate(&row.metric, &row.estimate),
-        );
+        let note = numbers::estimate(&row.metric, &row.estimate);
+        svg.text("note", (0.0, y + 12.0), Anchor::Start, &note);
         draw_interval(&mut svg, &row.estimate, &scale, y);
         svg.close();
         y += ROW;

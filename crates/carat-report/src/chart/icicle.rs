@@ -30,7 +30,7 @@ const TEXT: f64 = 12.0;
 const MIN_HEIGHT: f64 = 0.6;
 
 /// The picture, as many levels deep as the shape has columns.
-pub(crate) fn icicle(root: &IcicleBox, shape: &IcicleShape, caption: &Caption<'_>) -> Picture {
+pub(crate) fn icicle(root: &IcicleBox, shape: &IcicleShape, caption: Caption) -> Picture {
     let width = shape.edges.last().copied().unwrap_or_default();
     let mut svg = Svg::new(width, shape.height);
     draw(&mut svg, root, (shape.edges, 0), (0.0, shape.height));

@@ -1,7 +1,7 @@
 //! One difference with its interval as a small picture for a row of a table, and the axis below all rows.
 
-use crate::chart::difference::draw_interval;
-use crate::chart::scale::{AxisScale, distance};
+use crate::chart::difference::{draw_interval, reach};
+use crate::chart::scale::AxisScale;
 use crate::chart::svg::{Anchor, Svg};
 use crate::numbers;
 use carat_model::Estimate;
@@ -24,19 +24,13 @@ const WIDEST: f64 = 1.0;
 
 impl IntervalAxis {
     /// From the smallest to the largest end of any interval; includes zero and the margin. `None` without an estimate.
-    pub(crate) fn new(estimates: impl Iterator<Item = Estimate>, margin: f64) -> Option<Self> {
-        let ends: Vec<f64> = estimates
-            .flat_map(|found| [found.ratio_interval.0, found.ratio_interval.1])
-            .filter(|end| end.is_finite())
-            .collect();
-        if ends.is_empty() {
+    pub(crate) fn new(estimates: &[Estimate], margin: f64) -> Option<Self> {
+        let ends = estimates.iter().flat_map(|one| [one.ratio_interval.0, one.ratio_interval.1]);
+        if ends.filter(|end| end.is_finite()).count() == 0 {
             return None;
         }
         // The margin is always in the picture: an interval is read against it.
-        let (low, high) = ends
-            .into_iter()
-            .fold((-margin, margin), |(low, high), end| (low.min(end), high.max(end)));
-        let (low, high) = (low.max(-WIDEST), high.min(WIDEST));
+        let (low, high) = reach(estimates.iter(), None, margin, WIDEST);
         let pad = (high - low).max(1e-4) * 0.06;
         let scale = AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT));
         Some(Self { scale, margin })
@@ -65,10 +59,8 @@ pub(crate) fn interval_picture(estimate: &Estimate, axis: &IntervalAxis) -> Mark
 pub(crate) fn axis_picture(axis: &IntervalAxis) -> Markup {
     let mut svg = Svg::new(WIDTH, 22.0);
     axis.background(&mut svg, 4.0);
-    let ticks = axis.scale.ticks(4);
-    for tick in &ticks {
-        let text = format!("{} %", numbers::percent_tick(*tick, distance(&ticks)));
-        svg.text("tick", (axis.scale.at(*tick), 17.0), Anchor::Middle, &text);
+    for (tick, text) in axis.scale.named_ticks(4, numbers::percent_tick) {
+        svg.text("tick", (axis.scale.at(tick), 17.0), Anchor::Middle, &format!("{text} %"));
     }
     svg.silent()
 }
@@ -76,24 +68,19 @@ pub(crate) fn axis_picture(axis: &IntervalAxis) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     fn estimate(ratio: f64) -> Estimate {
-        Estimate {
-            ratio,
-            ratio_interval: (ratio - 0.1, ratio + 0.1),
-            difference: ratio,
-            difference_interval: (ratio - 0.1, ratio + 0.1),
-            confidence: 0.95,
-        }
+        testing::estimate(ratio - 0.1, ratio, ratio + 0.1)
     }
 
     #[test]
     fn a_value_beyond_the_axis_has_a_mark_at_its_end_and_its_number() {
-        let axis = IntervalAxis::new([estimate(-0.2)].into_iter(), 0.02).unwrap();
+        let axis = IntervalAxis::new(&[estimate(-0.2)], 0.02).unwrap();
         let inside = interval_picture(&estimate(-0.2), &axis).into_string();
         assert!(!inside.contains("<text") && inside.contains(r#"class="mark""#), "{inside}");
         let beyond = interval_picture(&estimate(3.0), &axis).into_string();
         assert!(beyond.contains("+300 %") && beyond.contains(r#"class="beyond""#), "{beyond}");
-        assert!(IntervalAxis::new(std::iter::empty(), 0.02).is_none());
+        assert!(IntervalAxis::new(&[], 0.02).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Line charts with bands, markers, and labels at the ends of the lines.
 
 use crate::chart::reduce::BandPoint;
-use crate::chart::scale::{AxisScale, distance, range};
+use crate::chart::scale::{AxisScale, range};
 use crate::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path, n};
 use crate::numbers::{AxisUnit, rounded, significant};
 use carat_model::Unit;
@@ -61,9 +61,18 @@ const BOTTOM: f64 = 208.0;
 const LEFT: f64 = 46.0;
 
 impl PlotLine {
+    pub(crate) fn new(
+        label: impl Into<String>,
+        class: usize,
+        stroke: Stroke,
+        points: Vec<(f64, f64)>,
+    ) -> Self {
+        Self { label: label.into(), class, stroke, points }
+    }
+
     /// A thin line without a label.
     pub(crate) fn thin(class: usize, points: Vec<(f64, f64)>) -> Self {
-        Self { label: String::new(), class, stroke: Stroke::Thin, points }
+        Self::new("", class, Stroke::Thin, points)
     }
 
     fn labelled(&self) -> bool {
@@ -112,7 +121,7 @@ impl Plot {
     }
 
     /// The picture; `None` if there is nothing to draw.
-    pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
+    pub(crate) fn draw(&self, caption: Caption) -> Option<Picture> {
         let (x_range, y_range) = self.ranges()?;
         let named: Vec<&PlotLine> = self.lines.iter().filter(|line| line.is_named()).collect();
         // One long name moves all of them: a mixture would be read as two kinds.
@@ -259,41 +268,34 @@ fn start_at_zero_if_near((low, high): (f64, f64), axis: &Axis) -> (f64, f64) {
     if near { (0.0, high) } else { (low, high) }
 }
 
-fn draw_y(svg: &mut Svg, axis: &Axis, scale: &AxisScale, right: f64) {
-    let ticks = scale.ticks(5);
+/// The ticks of an axis with their texts.
+fn named_ticks(axis: &Axis, scale: &AxisScale, wanted: usize) -> Vec<(f64, String)> {
     let unit = unit_of(axis, scale);
-    let logarithmic = matches!(axis, Axis::Logarithmic(_));
-    for tick in &ticks {
-        let y = scale.at(*tick);
-        let text = if logarithmic {
-            significant(*tick / unit.divisor)
-        } else {
-            unit.tick(*tick, distance(&ticks))
-        };
+    match axis {
+        Axis::Named(ticks) => ticks.clone(),
+        Axis::Linear(_) => scale.named_ticks(wanted, |tick, distance| unit.tick(tick, distance)),
+        Axis::Logarithmic(_) => {
+            scale.named_ticks(wanted, |tick, _| significant(tick / unit.divisor))
+        }
+    }
+}
+
+fn draw_y(svg: &mut Svg, axis: &Axis, scale: &AxisScale, right: f64) {
+    for (tick, text) in named_ticks(axis, scale, 5) {
+        let y = scale.at(tick);
         svg.line("grid", (LEFT, y), (right, y));
         svg.text("tick", (LEFT - 6.0, y + 4.0), Anchor::End, &text);
     }
-    svg.text("axis", (LEFT - 6.0, TOP - 12.0), Anchor::End, unit.name);
+    svg.text("axis", (LEFT - 6.0, TOP - 12.0), Anchor::End, unit_of(axis, scale).name);
 }
 
 fn draw_x(svg: &mut Svg, plot: &Plot, scale: &AxisScale, right: f64) {
-    let unit = unit_of(&plot.x, scale);
-    let ticks: Vec<(f64, String)> = match &plot.x {
-        Axis::Named(ticks) => ticks.clone(),
-        Axis::Linear(_) => {
-            let mut ticks = scale.ticks(6);
-            // A count has no halves.
-            if plot.x == Axis::Linear(Unit::Count) {
-                ticks.retain(|tick| tick.fract() == 0.0);
-            }
-            ticks.iter().map(|tick| (*tick, unit.tick(*tick, distance(&ticks)))).collect()
-        }
-        Axis::Logarithmic(_) => scale
-            .ticks(6)
-            .into_iter()
-            .map(|tick| (tick, significant(tick / unit.divisor)))
-            .collect(),
-    };
+    let mut ticks = named_ticks(&plot.x, scale, 6);
+    // A count has no halves.
+    if plot.x == Axis::Linear(Unit::Count) {
+        ticks.retain(|(tick, _)| tick.fract() == 0.0);
+        ticks.iter_mut().for_each(|(tick, text)| *text = unit_of(&plot.x, scale).tick(*tick, 1.0));
+    }
     svg.line("base", (LEFT, BOTTOM), (right, BOTTOM));
     svg.open("xticks");
     for (place, text) in ticks {
@@ -303,7 +305,9 @@ fn draw_x(svg: &mut Svg, plot: &Plot, scale: &AxisScale, right: f64) {
         }
     }
     svg.close();
-    let name = [plot.x_name.as_str(), unit.name].into_iter().filter(|part| !part.is_empty());
+    let name = [plot.x_name.as_str(), unit_of(&plot.x, scale).name]
+        .into_iter()
+        .filter(|part| !part.is_empty());
     let name = name.collect::<Vec<_>>().join(", ");
     svg.text("axis", (right, BOTTOM + 34.0), Anchor::End, &name);
     let markers: Vec<(f64, &str)> =
@@ -342,21 +346,21 @@ fn place_names<'a>(markers: &[(f64, &'a str)], right: f64) -> Vec<(f64, Anchor, 
 mod tests {
     use super::*;
 
-    fn caption() -> Caption<'static> {
-        Caption { id: "x", title: "t", description: "s" }
+    fn caption() -> Caption {
+        Caption::new("x", "t", "s")
     }
 
     fn plot(points: Vec<(f64, f64)>) -> Plot {
-        let line = PlotLine { label: "a".into(), class: 0, stroke: Stroke::Main, points };
+        let line = PlotLine::new("a", 0, Stroke::Main, points);
         let axes = Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes));
         Plot { lines: vec![line], ..axes }
     }
 
     #[test]
     fn nothing_to_draw_gives_no_picture_and_one_point_gives_one() {
-        assert!(plot(Vec::new()).draw(&caption()).is_none());
-        assert!(plot(vec![(f64::NAN, f64::NAN)]).draw(&caption()).is_none());
-        let one = plot(vec![(1.0, 5e6)]).draw(&caption()).unwrap().markup.into_string();
+        assert!(plot(Vec::new()).draw(caption()).is_none());
+        assert!(plot(vec![(f64::NAN, f64::NAN)]).draw(caption()).is_none());
+        let one = plot(vec![(1.0, 5e6)]).draw(caption()).unwrap().markup.into_string();
         assert!(!one.contains("NaN") && one.contains("<path"), "{one}");
     }
 
@@ -364,9 +368,9 @@ mod tests {
     fn a_long_name_is_above_the_picture_in_full() {
         let long = "prepared fork without compaction, two arenas";
         let mut two = plot(vec![(0.0, 5e6), (1.0, 6e6)]);
-        assert!(!two.draw(&caption()).unwrap().markup.into_string().contains("class=\"names\""));
+        assert!(!two.draw(caption()).unwrap().markup.into_string().contains("class=\"names\""));
         two.lines[0].label = long.into();
-        let text = two.draw(&caption()).unwrap().markup.into_string();
+        let text = two.draw(caption()).unwrap().markup.into_string();
         assert!(text.starts_with("<ul class=\"names\">") && text.contains(long), "{text}");
         assert!(!text.contains('…'), "{text}");
     }

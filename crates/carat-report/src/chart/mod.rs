@@ -3,9 +3,9 @@
 //! A chart takes plain numbers and returns markup. Colours come from the page's stylesheet by class, so one picture
 //! serves light, dark and print. Everything is readable without a script.
 
+pub(crate) mod bars;
 pub(crate) mod cells;
 pub(crate) mod difference;
-pub(crate) mod diverging;
 pub(crate) mod dots;
 pub(crate) mod forest;
 pub(crate) mod icicle;
@@ -16,7 +16,6 @@ pub(crate) mod scale;
 pub(crate) mod scatter;
 pub(crate) mod svg;
 pub(crate) mod treemap;
-pub(crate) mod waterfall;
 
 pub(crate) use difference::{Bounds, DifferenceRow, differences};
 pub(crate) use dots::{DotRow, dots};

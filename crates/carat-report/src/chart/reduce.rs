@@ -73,6 +73,11 @@ pub(crate) fn band(series: &[Vec<(f64, f64)>], places: usize) -> Vec<BandPoint> 
         .collect()
 }
 
+/// The line through the medians of a band.
+pub(crate) fn medians(band: &[BandPoint]) -> Vec<(f64, f64)> {
+    band.iter().map(|point| (point.x, point.median)).collect()
+}
+
 /// The value at `x`, interpolated; `None` outside the series.
 fn value_at(series: &[(f64, f64)], x: f64) -> Option<f64> {
     let after = series.partition_point(|point| point.0 < x);

@@ -57,6 +57,17 @@ impl AxisScale {
         [self.values.0, self.values.1, self.places.0, self.places.1]
     }
 
+    /// [`ticks`](Self::ticks) with their texts, which follow from a value and the distance between two.
+    pub(crate) fn named_ticks(
+        &self,
+        wanted: usize,
+        text: impl Fn(f64, f64) -> String,
+    ) -> Vec<(f64, String)> {
+        let ticks = self.ticks(wanted);
+        let distance = distance(&ticks);
+        ticks.into_iter().map(|tick| (tick, text(tick, distance))).collect()
+    }
+
     /// About `wanted` round values within the range.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<f64> {
         match self.kind {
@@ -135,7 +146,7 @@ fn ticks_with_leads((low, high): (f64, f64), leads: &[f64]) -> Vec<f64> {
 }
 
 /// The distance between the first two ticks.
-pub(crate) fn distance(ticks: &[f64]) -> f64 {
+fn distance(ticks: &[f64]) -> f64 {
     match ticks {
         [first, second, ..] => second - first,
         _ => 0.0,

@@ -1,7 +1,7 @@
 //! Configurations by the change of two metrics: a dot each, the best ones joined, the confirmed one with its intervals.
 
 use crate::chart::difference::draw_interval;
-use crate::chart::scale::{AxisScale, distance, range};
+use crate::chart::scale::{AxisScale, range};
 use crate::chart::svg::{Anchor, Caption, Picture, Svg, dot_path, line_path};
 use crate::numbers::percent_tick;
 use carat_model::Estimate;
@@ -42,7 +42,7 @@ const CONFIRMED: &str = "v3";
 
 impl Scatter<'_> {
     /// The picture; `None` without dots.
-    pub(crate) fn draw(&self, caption: &Caption<'_>) -> Option<Picture> {
+    pub(crate) fn draw(&self, caption: Caption) -> Option<Picture> {
         if self.dots.is_empty() {
             return None;
         }
@@ -75,18 +75,11 @@ impl Scatter<'_> {
     }
 
     fn draw_axes(&self, svg: &mut Svg, along: &AxisScale, up: &AxisScale) {
-        let ticks = along.ticks(6);
-        for tick in &ticks {
-            let x = along.at(*tick);
-            svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (x, TOP), (x, BOTTOM));
-            let text = percent_tick(*tick, distance(&ticks));
-            svg.text("tick", (x, BOTTOM + 16.0), Anchor::Middle, &text);
-        }
-        let ticks = up.ticks(6);
-        for tick in &ticks {
-            let y = up.at(*tick);
-            svg.line(if *tick == 0.0 { "zero" } else { "grid" }, (LEFT, y), (RIGHT, y));
-            let text = percent_tick(*tick, distance(&ticks));
+        let ticks = along.named_ticks(6, percent_tick);
+        svg.x_ticks((along, &ticks), &[(TOP, BOTTOM)], BOTTOM + 16.0, "zero");
+        for (tick, text) in up.named_ticks(6, percent_tick) {
+            let y = up.at(tick);
+            svg.line(if tick == 0.0 { "zero" } else { "grid" }, (LEFT, y), (RIGHT, y));
             svg.text("tick", (LEFT - 6.0, y + 4.0), Anchor::End, &text);
         }
         let (x, y) = self.metrics;
@@ -130,6 +123,7 @@ fn draw_confirmed(svg: &mut Svg, x: &Estimate, y: &Estimate, along: &AxisScale, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::estimate;
 
     fn scatter(dots: &[(f64, f64)]) -> Scatter<'static> {
         let dot = |at: &(f64, f64)| ScatterDot { at: *at, text: format!("<{}>", at.0) };
@@ -142,30 +136,25 @@ mod tests {
         }
     }
 
-    const CAPTION: Caption<'_> = Caption { id: "x", title: "t", description: "d" };
+    fn caption() -> Caption {
+        Caption::new("x", "t", "d")
+    }
 
     #[test]
     fn a_wild_trial_is_drawn_at_the_edge_and_texts_are_escaped() {
-        let picture = scatter(&[(-0.2, 0.01), (-0.1, 40.0)]).draw(&CAPTION).unwrap();
+        let picture = scatter(&[(-0.2, 0.01), (-0.1, 40.0)]).draw(caption()).unwrap();
         let text = picture.markup.into_string();
         assert!(text.contains("&lt;-0.2&gt;") && text.contains(">limit</text>"), "{text}");
         assert!(text.contains(">default</text>") && !text.contains("confirmed"), "{text}");
         assert!(text.contains("change of latency.p95, %"), "{text}");
-        assert!(scatter(&[]).draw(&CAPTION).is_none());
+        assert!(scatter(&[]).draw(caption()).is_none());
     }
 
     #[test]
     fn the_confirmed_configuration_has_a_tick_and_both_intervals() {
-        let estimate = |ratio: f64| Estimate {
-            ratio,
-            ratio_interval: (ratio - 0.02, ratio + 0.02),
-            difference: 0.0,
-            difference_interval: (0.0, 0.0),
-            confidence: 0.975,
-        };
-        let confirmed = Some((estimate(-0.3), estimate(0.01)));
+        let confirmed = Some((estimate(-0.32, -0.3, -0.28), estimate(-0.01, 0.01, 0.03)));
         let text = Scatter { confirmed, ..scatter(&[(-0.2, 0.01)]) };
-        let text = text.draw(&CAPTION).unwrap().markup.into_string();
+        let text = text.draw(caption()).unwrap().markup.into_string();
         assert!(text.contains("✓ confirmed"), "{text}");
         assert_eq!(text.matches("class=\"interval\"").count(), 2, "{text}");
     }

@@ -1,5 +1,6 @@
 //! Writes SVG. Every text is escaped here and nowhere else; coordinates have one decimal.
 
+use crate::chart::scale::AxisScale;
 use maud::{Markup, PreEscaped};
 use std::fmt::Write as _;
 
@@ -19,12 +20,10 @@ pub(crate) struct Svg {
 }
 
 /// Title and description of a picture, for screen readers.
-pub(crate) struct Caption<'a> {
-    /// Unique on the page; letters, digits and hyphens.
-    pub id: &'a str,
-    pub title: &'a str,
-    /// One sentence with the picture's figures.
-    pub description: &'a str,
+pub(crate) struct Caption {
+    id: String,
+    title: String,
+    description: String,
 }
 
 /// A finished picture.
@@ -34,6 +33,17 @@ pub(crate) struct Picture {
     pub markup: Markup,
     /// The values for the script's cursor; `null` if every value is printed anyway.
     pub hover: serde_json::Value,
+}
+
+impl Caption {
+    /// The id is unique on the page: letters, digits and hyphens. The description is one sentence with the picture's figures.
+    pub(crate) fn new(
+        id: impl Into<String>,
+        title: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
+        Self { id: id.into(), title: title.into(), description: description.into() }
+    }
 }
 
 impl Svg {
@@ -101,6 +111,24 @@ impl Svg {
         self
     }
 
+    /// A horizontal axis: at every tick a line within each span from top to bottom, and its text at `y`. The line at zero has
+    /// a class of its own.
+    pub(crate) fn x_ticks(
+        &mut self,
+        (scale, ticks): (&AxisScale, &[(f64, String)]),
+        spans: &[(f64, f64)],
+        y: f64,
+        zero: &str,
+    ) {
+        for (tick, text) in ticks {
+            let x = scale.at(*tick);
+            for (top, bottom) in spans {
+                self.line(if *tick == 0.0 { zero } else { "grid" }, (x, *top), (x, *bottom));
+            }
+            self.text("tick", (x, y), Anchor::Middle, text);
+        }
+    }
+
     /// What a pointer over the open group shows.
     pub(crate) fn hover(&mut self, text: &str) -> &mut Self {
         let _ = write!(self.body, "<title>{}</title>", escaped(text));
@@ -132,17 +160,17 @@ impl Svg {
         ))
     }
 
-    pub(crate) fn finish(self, caption: &Caption<'_>, hover: serde_json::Value) -> Picture {
-        let id = escaped(caption.id);
+    pub(crate) fn finish(self, caption: Caption, hover: serde_json::Value) -> Picture {
+        let id = escaped(&caption.id);
         let out = format!(
             r#"<svg id="{id}" class="chart" role="img" aria-labelledby="{id}-t {id}-d" viewBox="0 0 {} {}"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{}</svg>"#,
             n(self.width),
             n(self.height),
-            escaped(caption.title),
-            escaped(caption.description),
+            escaped(&caption.title),
+            escaped(&caption.description),
             self.body,
         );
-        Picture { id: caption.id.to_owned(), markup: PreEscaped(out), hover }
+        Picture { id: caption.id, markup: PreEscaped(out), hover }
     }
 }
 
@@ -217,8 +245,8 @@ mod tests {
     fn texts_and_attributes_are_escaped() {
         let mut svg = Svg::new(10.0, 10.0);
         svg.text("a\"b", (1.0, 2.0), Anchor::End, "</text><script>");
-        let caption = Caption { id: "x\"'", title: "<b>", description: "&" };
-        let text = svg.finish(&caption, serde_json::Value::Null).markup.into_string();
+        let caption = Caption::new("x\"'", "<b>", "&");
+        let text = svg.finish(caption, serde_json::Value::Null).markup.into_string();
         assert!(text.contains("&lt;/text&gt;&lt;script&gt;"), "{text}");
         assert!(text.contains(r#"id="x&quot;&#39;""#), "{text}");
         assert!(!text.contains("<b>"), "{text}");

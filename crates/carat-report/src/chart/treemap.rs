@@ -14,6 +14,13 @@ pub(crate) struct TreemapBox {
     pub size: f64,
 }
 
+impl TreemapBox {
+    /// A box of a colour class whose label says everything.
+    pub(crate) fn new(label: impl Into<String>, class: usize, size: f64) -> Self {
+        Self { label: label.into(), detail: String::new(), class, size }
+    }
+}
+
 /// A rectangle: left, top, width, height.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Place {
@@ -31,7 +38,7 @@ const LETTER: f64 = 6.4;
 const TEXT: f64 = 14.0;
 
 /// The picture. Boxes without a size are left out.
-pub(crate) fn treemap(boxes: &[TreemapBox], caption: &Caption<'_>) -> Picture {
+pub(crate) fn treemap(boxes: &[TreemapBox], caption: Caption) -> Picture {
     // A box without area cannot be laid out.
     let mut sorted: Vec<&TreemapBox> = boxes.iter().filter(|one| one.size > 0.0).collect();
     sorted.sort_by(|one, other| other.size.total_cmp(&one.size));
@@ -151,8 +158,8 @@ mod tests {
         let one =
             TreemapBox { label: "A<b>".into(), detail: ", 3 objects".into(), class: 1, size: 2e6 };
         let none = TreemapBox { size: 0.0, ..one.clone() };
-        let caption = Caption { id: "x", title: "t", description: "d" };
-        let text = treemap(&[one, none], &caption).markup.into_string();
+        let caption = Caption::new("x", "t", "d");
+        let text = treemap(&[one, none], caption).markup.into_string();
         assert!(text.contains("A&lt;b&gt;: 2.00 MB, 3 objects"), "{text}");
         assert_eq!(text.matches("class=\"box\"").count(), 1, "{text}");
     }

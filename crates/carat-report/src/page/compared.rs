@@ -6,10 +6,9 @@ use crate::chart::{
 use crate::facts::{self, TrialSummary};
 use crate::moments::phrase;
 use crate::numbers;
-use crate::page::elements::{
-    estimate_cell, identifier, scrollable, unknown_cell, value_cell, verdict_cell,
-};
+use crate::page::elements::{identifier, number_table};
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line};
 use carat_model::{Better, Results, Role, metric};
 use maud::{Markup, html as markup};
@@ -32,14 +31,12 @@ fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
         })
         .collect();
     let most_trials = rows.iter().map(|row| row.values.len()).max().unwrap_or(0);
-    let caption = Caption {
-        id: &format!("dots-{}", identifier(metric)),
-        title: &format!("All trials of {metric}"),
-        description: &description(results, metric),
-    };
+    let title = format!("All trials of {metric}");
+    let id = format!("dots-{}", identifier(metric));
+    let caption = Caption::new(id, title, description(results, metric));
     let body = markup! {
         p.soft { (facts::heading(metric)) ": " code { (metric) } "." }
-        @match dots(&rows, facts::unit(metric), &caption) {
+        @match dots(&rows, facts::unit(metric), caption) {
             Some(picture) => figure {
                 figcaption { (explanation(results, metric, most_trials)) }
                 div.pair {
@@ -49,7 +46,7 @@ fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
             },
             None => p.soft { "No trial that counts has this metric, so there is nothing to draw." },
         }
-        details { summary { "Numbers" } (table(results, metric)) }
+        (number_table(&numbers(results, metric)))
     };
     let title = capital(&phrase(results, metric));
     gallery.part(
@@ -79,18 +76,16 @@ fn difference_picture(results: &Results, metric: &str) -> Picture {
         .filter_map(|c| Some((&c.variant, c.estimate?)))
         .map(|(variant, found)| format!("{variant}: {}", numbers::estimate(metric, &found)))
         .collect();
-    let caption = Caption {
-        id: &format!("difference-{}", identifier(metric)),
-        title: &format!("Difference to the baseline in {metric}"),
-        description: &estimates.join("; "),
-    };
+    let title = format!("Difference to the baseline in {metric}");
+    let id = format!("difference-{}", identifier(metric));
+    let caption = Caption::new(id, title, estimates.join("; "));
     // Worse is to the left where more is better, so the limit has a sign.
     let worse = match metric::find(metric).map(|known| known.better) {
         Some(Better::Higher) => -1.0,
         _ => 1.0,
     };
     let limit = guard_limit(results, metric).map(|limit| worse * limit);
-    differences(&rows, Bounds { margin: results.info.margin, limit }, &caption)
+    differences(&rows, Bounds { margin: results.info.margin, limit }, caption)
 }
 
 fn description(results: &Results, metric: &str) -> String {
@@ -137,44 +132,34 @@ fn explanation(results: &Results, metric: &str, most_trials: usize) -> Markup {
     }
 }
 
-fn table(results: &Results, metric: &str) -> Markup {
-    let label = format!("Numbers of {metric}");
-    let table = markup! {
-        table data-metric=(metric) {
-            thead { tr {
-                th scope="col" { "variant" } th scope="col" { "trials" } th scope="col" { "median" }
-                th scope="col" { "mean" } th scope="col" { "standard deviation" }
-                th scope="col" { "minimum" } th scope="col" { "maximum" }
-                th scope="col" { "difference" } th scope="col" { "interval" } th.l scope="col" { "verdict" }
-            } }
-            tbody {
-                @for (place, variant) in results.info.variants.iter().enumerate() {
-                    tr class={ "v" (variant_class(place)) } data-variant=(variant.name) {
-                        th scope="row" { (variant.name) }
-                        (cells(results, metric, &variant.name))
-                    }
-                }
-            }
-        }
-    };
-    scrollable(&label, &table)
-}
-
-fn cells(results: &Results, metric: &str, variant: &str) -> Markup {
+fn numbers(results: &Results, metric: &str) -> FactTable {
     let unit = facts::unit(metric);
-    let summary = facts::variant_summary(results, variant, metric);
-    let found = facts::conclusion(results, variant, metric);
-    let estimate = found.and_then(|c| c.estimate);
-    let figures: [fn(&TrialSummary) -> Option<f64>; 5] =
-        [|s| Some(s.median), |s| Some(s.mean), |s| s.deviation, |s| Some(s.min), |s| Some(s.max)];
-    markup! {
-        td { (summary.map_or(0, |s| s.n)) }
-        @for figure in figures { (value_cell(unit, summary.as_ref().and_then(figure))) }
-        @match estimate {
-            Some(e) => td data-v=(e.difference) { (numbers::signed(unit, e.difference)) },
-            None => (unknown_cell()),
-        }
-        (estimate_cell(metric, estimate))
-        (verdict_cell(found.map(|c| c.verdict)))
-    }
+    let rows = results.info.variants.iter().map(|variant| {
+        let summary = facts::variant_summary(results, &variant.name, metric);
+        let found = facts::conclusion(results, &variant.name, metric);
+        let estimate = found.and_then(|one| one.estimate);
+        let figures: [fn(&TrialSummary) -> Option<f64>; 5] = [
+            |of| Some(of.median),
+            |of| Some(of.mean),
+            |of| of.deviation,
+            |of| Some(of.min),
+            |of| Some(of.max),
+        ];
+        let figures = figures.map(|of| Cell::amount(unit, summary.as_ref().and_then(of)));
+        let size = estimate.map(|found| found.difference);
+        let difference = [
+            Cell::shown(size, |size| numbers::signed(unit, size)),
+            Cell::known_estimate(metric, estimate),
+            found.map_or_else(Cell::default, Cell::own_verdict),
+        ];
+        let trials = [Cell::count(summary.map_or(0, |of| of.n))];
+        Cell::row(&variant.name, trials.into_iter().chain(figures).chain(difference))
+    });
+    FactTable::new(format!("Numbers of {metric}"))
+        .of_metric(metric)
+        .name("variant")
+        .numbers(["trials", "median", "mean", "standard deviation", "minimum", "maximum"])
+        .numbers(["difference", "interval"])
+        .texts(["verdict"])
+        .rows(rows)
 }

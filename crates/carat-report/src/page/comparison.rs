@@ -5,16 +5,16 @@ use crate::chart::{Caption, variant_class};
 use crate::control_text::control_sentences;
 use crate::facts;
 use crate::machine::machine_facts;
-use crate::page::elements::{
-    estimate_cell, scrollable, value_cell, verdict_cell, verdict_sentence,
-};
+use crate::numbers::or_dash;
+use crate::page::elements::{table, verdict_sentence};
 use crate::page::forest::description;
-use crate::page::frame::{PageOptions, document, footer};
+use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
 use crate::standing::in_order;
+use crate::table::{Cell, FactTable};
 use crate::text::{day, one_line, shorten};
 use crate::wording;
-use carat_model::{MachineFacts, Results, Role};
+use carat_model::{MachineFacts, Results, Role, Variant};
 use carat_redact::redact_results;
 use maud::{Markup, html as markup};
 use std::collections::BTreeSet;
@@ -49,20 +49,16 @@ pub fn comparison_html(all: &[Results], options: &PageOptions) -> String {
         .collect();
     let title = format!("{} experiments side by side", all.len());
     let mut gallery = Gallery::default();
-    let body = markup! {
-        header.top { span { "Carat comparison of " b { (all.len()) " results files" } } }
-        main {
-            h1 { (title) }
-            @if all.len() > FILES { ul.warn { li { "Only the first " (FILES) " files are shown." } } }
-            @for file in &files { (file.verdicts()) }
-            (differences(&files, &mut gallery))
-            (values(&files))
-            (machines(&files))
-        }
-        (footer(options))
-        (gallery.data(&[]))
+    let about = markup! { "Carat comparison of " b { (all.len()) " results files" } };
+    let contents = markup! {
+        h1 { (title) }
+        @if all.len() > FILES { ul.warn { li { "Only the first " (FILES) " files are shown." } } }
+        @for file in &files { (file.verdicts()) }
+        (differences(&files, &mut gallery))
+        (values(&files))
+        (machines(&files))
     };
-    document(&title, &body).into_string()
+    page(&title, (&about, &contents), (gallery, &[]), options)
 }
 
 impl ComparedFile {
@@ -143,43 +139,43 @@ fn differences(files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
 fn panel(at: usize, metric: &str, files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
     let rows = files.iter().flat_map(|file| file.forest_rows(metric));
     let rows: Vec<ForestRow> = rows.take(FOREST_ROWS).collect();
-    let caption = Caption {
-        id: &format!("files-{at}"),
-        title: &format!("{metric} in every file"),
-        description: &description(&rows),
-    };
+    let title = format!("{metric} in every file");
+    let caption = Caption::new(format!("files-{at}"), title, description(&rows));
     let axis = ForestAxis { reach: reach(rows.iter()), reference: "baseline", margin: None };
-    let picture = forest(&rows, axis, &caption);
+    let picture = forest(&rows, axis, caption);
     markup! { @if let Some(picture) = picture { div.panel { h3 { (metric) } (gallery.show(picture)) } } }
 }
 
 fn values(files: &[ComparedFile]) -> Markup {
-    let table = markup! {
-        table #files {
-            thead { tr {
-                th scope="col" { "file" } th.l scope="col" { "variant" } th.l scope="col" { "metric" } th scope="col" { "trials" }
-                th scope="col" { "median" } th scope="col" { "difference" } th.l scope="col" { "verdict" }
-            } }
-            tbody { @for file in files { @for metric in metrics(files) { (rows(file, metric)) } } }
-        }
-    };
-    markup! { section { h2 { "Numbers" } (scrollable("Numbers of every file", &table)) } }
+    let metrics = metrics(files);
+    let rows =
+        files.iter().flat_map(|file| metrics.iter().flat_map(move |metric| rows(file, metric)));
+    let shown = FactTable::new("Numbers of every file")
+        .id("files")
+        .name("file")
+        .texts(["variant", "metric"])
+        .numbers(["trials", "median", "difference"])
+        .texts(["verdict"])
+        .rows(rows);
+    markup! { section { h2 { "Numbers" } (table(&shown)) } }
 }
 
-fn rows(file: &ComparedFile, metric: &str) -> Markup {
-    markup! {
-        @for variant in file.results.info.variants.iter().take(VARIANTS) {
-            @let found = facts::conclusion(&file.results, &variant.name, metric);
-            @if let Some(summary) = facts::variant_summary(&file.results, &variant.name, metric) {
-                tr {
-                    th scope="row" { (file.label) } td.l { (variant.name) } td.l { code { (metric) } } td { (summary.n) }
-                    (value_cell(facts::unit(metric), Some(summary.median)))
-                    (estimate_cell(metric, found.and_then(|c| c.estimate)))
-                    (verdict_cell(found.map(|c| c.verdict)))
-                }
-            }
-        }
-    }
+fn rows(file: &ComparedFile, metric: &str) -> Vec<Vec<Cell>> {
+    let variants = file.results.info.variants.iter().take(VARIANTS);
+    let row = |variant: &Variant| {
+        let summary = facts::variant_summary(&file.results, &variant.name, metric)?;
+        let found = facts::conclusion(&file.results, &variant.name, metric);
+        Some(vec![
+            Cell::text(&file.label),
+            Cell::text(&variant.name),
+            Cell::code(metric),
+            Cell::count(summary.n),
+            Cell::amount(facts::unit(metric), summary.median),
+            Cell::known_estimate(metric, found.and_then(|one| one.estimate)),
+            found.map_or_else(Cell::default, Cell::own_verdict),
+        ])
+    };
+    variants.filter_map(row).collect()
 }
 
 /// The facts about the machines that differ between the files, and how many do not.
@@ -190,20 +186,17 @@ fn machines(files: &[ComparedFile]) -> Markup {
     let (differing, same): (Vec<&str>, Vec<&str>) = keys.into_iter().partition(|key| {
         files.iter().map(|file| file.fact(key)).collect::<BTreeSet<_>>().len() > 1
     });
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "fact" } @for file in files { th.w scope="col" { (file.label) } } } }
-            tbody { @for key in differing.iter().take(FACTS) { tr {
-                th scope="row" { (key) }
-                @for file in files { td.w { (file.fact(key).unwrap_or("–")) } }
-            } } }
-        }
-    };
+    let rows = differing
+        .iter()
+        .take(FACTS)
+        .map(|key| Cell::row(*key, files.iter().map(|file| Cell::text(or_dash(file.fact(key))))));
+    let shown = FactTable::new("What else differs").name("fact");
+    let shown = shown.long_texts(files.iter().map(|file| &file.label)).rows(rows);
     markup! {
         section {
             h2 { "What else differs" }
             @if differing.is_empty() { p { "Nothing that was recorded: machine and software are the same in all files." } }
-            @else { (scrollable("What else differs", &table)) }
+            @else { (table(&shown)) }
             p.soft { (same.len()) " facts are the same." }
         }
     }

@@ -9,7 +9,7 @@ use crate::numbers;
 use crate::page::elements::table;
 use crate::page::forest::description;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
@@ -77,47 +77,36 @@ fn panel(
     axis: ForestAxis,
     gallery: &mut Gallery,
 ) -> Markup {
-    let caption = Caption {
-        id: &format!("controls-{place}"),
-        title: &format!("{name} against its controls"),
-        description: &description(rows),
-    };
+    let title = format!("{name} against its controls");
+    let caption = Caption::new(format!("controls-{place}"), title, description(rows));
     markup! {
-        @if let Some(picture) = forest(rows, axis, &caption) {
+        @if let Some(picture) = forest(rows, axis, caption) {
             div class={ "panel of v" (variant_class(place)) } { h3 { (name) " against" } (gallery.show(picture)) }
         }
     }
 }
 
 fn numbers(results: &Results) -> FactTable {
-    let mut table = FactTable::new(
-        "Differences to the controls",
-        vec![
-            Column::text("variant"),
-            Column::text("control"),
-            Column::text("metric"),
-            Column::number("blocks"),
-            Column::number("difference"),
-            Column::number("interval"),
-            Column::number("confidence"),
-            Column::text("verdict"),
-        ],
-    );
     let metrics = facts::metrics(results);
-    for compared in metrics.iter().flat_map(|metric| facts::against_controls(results, metric)) {
+    let all = metrics.iter().flat_map(|metric| facts::against_controls(results, metric));
+    let rows = all.map(|compared| {
         let conclusion = &compared.conclusion;
         let (metric, estimate) = (conclusion.metric.as_str(), conclusion.estimate);
         let unit = facts::unit(metric);
-        table.rows.push(vec![
+        vec![
             Cell::text(&conclusion.variant),
             Cell::text(&compared.control),
             Cell::text(metric),
-            Cell::count(conclusion.blocks as usize),
+            Cell::count(conclusion.blocks),
             Cell::shown(estimate.map(|found| found.difference), |size| numbers::signed(unit, size)),
             Cell::estimate(metric, estimate.as_ref()),
             Cell::amount(Unit::Fraction, estimate.map(|found| found.confidence)),
             Cell::verdict(Mark::of_conclusion(results, conclusion), conclusion.verdict),
-        ]);
-    }
-    table
+        ]
+    });
+    FactTable::new("Differences to the controls")
+        .texts(["variant", "control", "metric"])
+        .numbers(["blocks", "difference", "interval", "confidence"])
+        .texts(["verdict"])
+        .rows(rows)
 }

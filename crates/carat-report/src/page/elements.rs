@@ -1,11 +1,10 @@
 //! Small pieces of markup that several sections use.
 
-use crate::mark::{Mark, word};
-use crate::numbers;
-use crate::table::{Column, ColumnPlace, FactTable};
+use crate::chart::variant_class;
+use crate::mark::Mark;
+use crate::table::{Cell, Column, ColumnKind, ColumnPlace, FactTable};
 use crate::text::one_line;
 use crate::wording::Sentence;
-use carat_model::{Estimate, Unit, Verdict};
 use maud::{Markup, html as markup};
 
 /// A table that scrolls sideways on a narrow screen.
@@ -13,65 +12,50 @@ pub(super) fn scrollable(label: &str, table: &Markup) -> Markup {
     markup! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
 }
 
-/// The class of a column whose texts are aligned to the left.
-fn left(column: &Column) -> Option<&'static str> {
-    (!column.right).then_some("l")
+/// The class of the cells of a column.
+fn class(column: &Column) -> Option<&'static str> {
+    match column.kind {
+        ColumnKind::Number | ColumnKind::Name => None,
+        ColumnKind::Text | ColumnKind::Picture => Some("l"),
+        ColumnKind::LongText => Some("w"),
+    }
 }
 
 /// Every column of a table; the first cell of a row is its heading.
 pub(super) fn table(table: &FactTable) -> Markup {
-    let shown = table.shown(|place| place != ColumnPlace::WideTerminal);
+    let shown = table.shown(|place| !matches!(place, ColumnPlace::WideTerminal(_)));
     let markup = markup! {
-        table {
-            thead { tr { @for &at in &shown { th class=[left(&table.columns[at])] scope="col" { (table.columns[at].title) } } } }
-            tbody { @for row in &table.rows { tr {
-                @for &at in &shown {
-                    @let cell = &row[at];
-                    @if at == 0 { th scope="row" { (one_line(&cell.text)) } }
-                    @else {
-                        td class=[left(&table.columns[at])] data-v=[cell.value] {
-                            @if let Some(mark) = cell.mark { span class=(mark_class(mark)) { (cell.text) } }
-                            @else { (one_line(&cell.text)) }
-                        }
+        table id=[table.id] data-metric=[table.metric.as_deref()] {
+            thead { tr { @for &at in &shown {
+                th class=[class(&table.columns[at])] scope="col" { (table.columns[at].title) }
+            } } }
+            tbody { @for (place, row) in table.rows.iter().enumerate() {
+                // A script shows and hides the variants of a metric.
+                @let variant = table.metric.as_ref().map(|_| &row[0].text);
+                tr class=[variant.map(|_| format!("v{}", variant_class(place)))] data-variant=[variant] {
+                    @for &at in &shown {
+                        @if at == 0 { th scope="row" { (content(&row[at])) } }
+                        @else { td class=[class(&table.columns[at])] data-v=[row[at].value] { (content(&row[at])) } }
                     }
                 }
-            } } }
+            } }
         }
     };
     scrollable(&table.label, &markup)
 }
 
-/// A cell with a value and its unit, or a dash if the value is unknown.
-pub(super) fn value_cell(unit: Unit, value: Option<f64>) -> Markup {
-    match value {
-        Some(number) => markup! { td data-v=(number) { (unit.show(number)) } },
-        None => unknown_cell(),
+fn content(cell: &Cell) -> Markup {
+    let text = one_line(&cell.text);
+    match cell.mark {
+        Some(mark) => markup! { span class=(mark_class(mark)) { (text) } },
+        None if cell.is_code => markup! { code { (text) } },
+        None => markup! { (text) },
     }
 }
 
-/// A cell with an estimate and its interval, or a dash.
-pub(super) fn estimate_cell(metric: &str, estimate: Option<Estimate>) -> Markup {
-    match estimate {
-        Some(found) => {
-            markup! { td data-v=(found.ratio) { (numbers::estimate(metric, &found)) } }
-        }
-        None => unknown_cell(),
-    }
-}
-
-/// A cell with a dash.
-pub(super) fn unknown_cell() -> Markup {
-    markup! { td { "–" } }
-}
-
-/// A cell with a verdict; empty if there is none.
-pub(super) fn verdict_cell(verdict: Option<Verdict>) -> Markup {
-    markup! {
-        td.l { @if let Some(verdict) = verdict {
-            @let mark = Mark::of_verdict(verdict);
-            span class=(mark_class(mark)) { (mark.sign()) " " (word(verdict)) }
-        } }
-    }
+/// A table that is closed at first.
+pub(super) fn number_table(shown: &FactTable) -> Markup {
+    markup! { details { summary { "Numbers" } (table(shown)) } }
 }
 
 /// A verdict sentence with its sign; text in parentheses is in a softer colour.

@@ -1,6 +1,6 @@
 //! Shared memory by the number of requests or broadcasts answered: how quickly copy-on-write sharing is lost.
 
-use crate::chart::reduce::band;
+use crate::chart::reduce::{band, medians};
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::shared_bytes;
@@ -8,7 +8,7 @@ use crate::moments::unit_of_load;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::page::moments::after_load;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{LoadReport, Results, Sample, Trial, Unit};
 use carat_stats::summary::median;
@@ -52,15 +52,12 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         y_range: Some((0.0, highest * 1.06)),
         ..Plot::new(Axis::Logarithmic(Unit::Count), Axis::Linear(Unit::Bytes))
     };
-    let caption = Caption {
-        id: "erosion",
-        title: &format!("Shared memory by {unit} answered"),
-        description: &descriptions.join("; "),
-    };
+    let title = format!("Shared memory by {unit} answered");
+    let caption = Caption::new("erosion", title, descriptions.join("; "));
     let body = markup! {
         figure {
             figcaption { "Bytes that are still shared after that many " (unit) ", all processes together; medians over the trials." }
-            div.grid2 { (gallery.panel("Shared memory", &plot, &caption)) }
+            div.grid2 { (gallery.panel("Shared memory", &plot, caption)) }
         }
         details open { summary { "Numbers" } (table(&numbers(&variants, unit))) }
     };
@@ -83,8 +80,8 @@ impl VariantSharing {
         // The grid of a band is linear, the axis of the picture is logarithmic.
         let trials: Vec<SharedSeries> =
             self.trials.iter().map(|trial| logarithmic(trial)).collect();
-        let points = band(&trials, POINTS).iter().map(|p| (p.x.exp(), p.median)).collect();
-        PlotLine { label: self.name.clone(), class: self.class, stroke: Stroke::Main, points }
+        let points = medians(&band(&trials, POINTS)).into_iter().map(|(x, y)| (x.exp(), y));
+        PlotLine::new(&self.name, self.class, Stroke::Main, points.collect())
     }
 
     fn highest(&self) -> f64 {
@@ -171,17 +168,17 @@ fn numbers(variants: &[VariantSharing], unit: &str) -> FactTable {
         .filter(|mark| variants.iter().any(|variant| variant.near(*mark).is_some()))
         .collect();
     let marks = known.iter().map(|mark| format!("about {}", Unit::Count.show(*mark)));
-    let titles = std::iter::once("0".to_owned()).chain(marks).chain(["all".to_owned()]);
-    let first = Column::text(format!("shared after … {unit}"));
-    let columns = std::iter::once(first).chain(titles.map(Column::number)).collect();
-    let mut table = FactTable::new(format!("Shared memory by {unit}"), columns);
-    table.rows.extend(variants.iter().map(|variant| {
+    let rows = variants.iter().map(|variant| {
         let near = known.iter().map(|mark| variant.near(*mark));
         let shared = std::iter::once(variant.before()).chain(near).chain([variant.end()]);
-        let shared = shared.map(|bytes| Cell::amount(Unit::Bytes, bytes));
-        std::iter::once(Cell::text(&variant.name)).chain(shared).collect()
-    }));
-    table
+        Cell::row(&variant.name, shared.map(|bytes| Cell::amount(Unit::Bytes, bytes)))
+    });
+    FactTable::new(format!("Shared memory by {unit}"))
+        .texts([format!("shared after … {unit}")])
+        .numbers(["0"])
+        .numbers(marks)
+        .numbers(["all"])
+        .rows(rows)
 }
 
 #[cfg(test)]

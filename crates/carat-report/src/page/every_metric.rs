@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::numbers;
-use crate::page::elements::{scrollable, unknown_cell};
+use crate::page::elements::scrollable;
 use crate::page::gallery::Gallery;
 use crate::text::one_line;
 use carat_model::Results;
@@ -37,7 +37,7 @@ fn row(results: &Results, metric: &str) -> Markup {
 
 fn cell(results: &Results, metric: &str, variant: &str) -> Markup {
     let Some(summary) = facts::variant_summary(results, variant, metric) else {
-        return unknown_cell();
+        return markup! { td { "–" } };
     };
     let estimate = facts::conclusion(results, variant, metric).and_then(|found| found.estimate);
     markup! {

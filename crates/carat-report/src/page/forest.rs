@@ -58,13 +58,10 @@ pub(super) fn description(rows: &[ForestRow]) -> String {
 
 impl ForestPanel<'_> {
     fn draw(&self, at: usize, axis: ForestAxis, gallery: &mut Gallery) -> Markup {
-        let caption = Caption {
-            id: &format!("forest-{at}"),
-            title: &format!("Every difference of {}", self.variant),
-            description: &description(&self.rows),
-        };
+        let title = format!("Every difference of {}", self.variant);
+        let caption = Caption::new(format!("forest-{at}"), title, description(&self.rows));
         markup! {
-            @if let Some(picture) = forest(&self.rows, axis, &caption) {
+            @if let Some(picture) = forest(&self.rows, axis, caption) {
                 div class={ "panel of v" (self.class) } { h3 { (self.variant) } (gallery.show(picture)) }
             }
         }

@@ -1,8 +1,10 @@
 //! The parts that all pages have: head, content security policy, style, script, footer.
 
 use crate::numbers::UNITS;
+use crate::page::gallery::Gallery;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use carat_model::Variant;
 use carat_redact::Audience;
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use sha2::{Digest as _, Sha256};
@@ -18,15 +20,20 @@ pub struct PageOptions {
     pub generated_at: Option<String>,
 }
 
-/// A whole document around a body.
-pub(super) fn document(title: &str, body: &Markup) -> Markup {
+/// A page: its title, what it is about, its contents, and the pictures in them.
+pub(super) fn page(
+    title: &str,
+    (about, contents): (&Markup, &Markup),
+    (gallery, variants): (Gallery, &[Variant]),
+    options: &PageOptions,
+) -> String {
     // Only this style and this script may run: a name from a hostile file cannot add another.
     let policy = format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         digest(STYLE),
         digest(SCRIPT),
     );
-    markup! {
+    let page = markup! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -40,9 +47,16 @@ pub(super) fn document(title: &str, body: &Markup) -> Markup {
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
-            body { (body) script { (PreEscaped(SCRIPT)) } }
+            body {
+                header.top { span { (about) } }
+                main { (contents) }
+                (footer(options))
+                (gallery.data(variants))
+                script { (PreEscaped(SCRIPT)) }
+            }
         }
-    }
+    };
+    page.into_string()
 }
 
 /// The source expression of a Content-Security-Policy for an inline text.
@@ -51,7 +65,7 @@ fn digest(text: &str) -> String {
 }
 
 /// The last lines of a page.
-pub(super) fn footer(options: &PageOptions) -> Markup {
+fn footer(options: &PageOptions) -> Markup {
     markup! {
         footer {
             "Written by Carat " (env!("CARGO_PKG_VERSION"))

@@ -50,7 +50,7 @@ impl Gallery {
     }
 
     /// A titled picture for a grid of several; empty if there is nothing to draw.
-    pub(crate) fn panel(&mut self, title: &str, plot: &Plot, caption: &Caption<'_>) -> Markup {
+    pub(crate) fn panel(&mut self, title: &str, plot: &Plot, caption: Caption) -> Markup {
         let picture = plot.draw(caption);
         markup! {
             @if let Some(picture) = picture { div.panel { h3 { (title) } (self.show(picture)) } }

@@ -1,7 +1,8 @@
 //! Growth of every part of every variant's memory over the load.
 
-use crate::page::elements::{scrollable, unknown_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, FactTable};
 use crate::text::capital;
 use carat_analysis::growth::{amount, cause, found, tolerances, what_decides};
 use carat_model::{PartGrowth, Results, VariantGrowth};
@@ -17,21 +18,15 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         .iter()
         .filter_map(|growth| Some((growth.variant.as_str(), cause(&growth.parts)?)))
         .collect();
-    let rows = results
-        .growth
-        .iter()
-        .flat_map(|growth| growth.parts.iter().map(move |part| (growth.variant.as_str(), part)));
-    let rows: Vec<(&str, &PartGrowth)> = rows.filter(|(_, part)| !part.is_undecided()).collect();
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "variant" } th scope="col" { "part" } (head()) } }
-            tbody {
-                @for (variant, part) in &rows {
-                    tr { th scope="row" { (variant) } td { (part.part.label()) } (cells(part)) }
-                }
-            }
-        }
-    };
+    let rows = results.growth.iter().flat_map(|growth| {
+        let decided = growth.parts.iter().filter(|part| !part.is_undecided());
+        decided.map(move |part| {
+            let label = Cell::text(part.part.label());
+            Cell::row(&growth.variant, [label].into_iter().chain(cells(part)))
+        })
+    });
+    let shown = FactTable::new("Growth over the load").name("variant").numbers(["part"]);
+    let shown = shown.long_texts(["growth"]).numbers(["per day"]).rows(rows);
     let tolerances = results.growth.first().map(|growth| tolerances(&growth.parts));
     let body = markup! {
         p.soft {
@@ -42,7 +37,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         @if !causes.is_empty() {
             ul.also { @for (variant, cause) in &causes { li { strong { (variant) } ": " (capital(cause)) "." } } }
         }
-        @if !rows.is_empty() { (scrollable("Growth over the load", &table)) }
+        @if !shown.rows.is_empty() { (table(&shown)) }
         @if let Some(open) = undecided(&results.growth) { p { (open) } }
     };
     gallery.part("growth-over-load", &markup! { "Growth over the load" }, &body)
@@ -73,18 +68,8 @@ fn undecided(all: &[VariantGrowth]) -> Option<String> {
     (!open.is_empty()).then(|| format!("Undecided: {groups}{what}."))
 }
 
-/// The headings of the columns of [`cells`].
-pub(super) fn head() -> Markup {
-    markup! { th.w scope="col" { "growth" } th scope="col" { "per day" } }
-}
-
 /// The growth of a part in words, and the amount per day.
-pub(super) fn cells(growth: &PartGrowth) -> Markup {
-    markup! {
-        td.w { (found(growth)) }
-        @match growth.per_day {
-            Some(daily) => td data-v=(daily.amount) { (amount(growth.part, daily.amount)) },
-            None => (unknown_cell()),
-        }
-    }
+pub(super) fn cells(growth: &PartGrowth) -> [Cell; 2] {
+    let daily = growth.per_day.map(|daily| daily.amount);
+    [Cell::text(found(growth)), Cell::shown(daily, |daily| amount(growth.part, daily))]
 }

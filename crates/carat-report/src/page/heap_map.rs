@@ -2,7 +2,7 @@
 
 use crate::chart::Caption;
 use crate::chart::cells::{CellGroup, MapCell, cells, stretches};
-use crate::malloc_text::{arena_name, shares};
+use crate::malloc_text::{arena_name, largest_arenas, shares};
 use crate::numbers::{count, percent};
 use crate::page::gallery::Gallery;
 use crate::text::one_line;
@@ -33,7 +33,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
     let id = format!("map-{}", census.process);
     let title = format!("Map of process {}", census.process);
     let description = "One cell for neighbouring pages in the order of their addresses.";
-    let picture = cells(&groups, &Caption { id: &id, title: &title, description });
+    let picture = cells(&groups, Caption::new(id, &title, description));
     let aged = census.heap.as_ref().is_some_and(|heap| heap.ages.is_some());
     markup! {
         figure {
@@ -118,8 +118,6 @@ fn most_frequent<'a>(pages: &[HeapPageFill], classes: &'a [ClassCount]) -> Optio
 }
 
 fn arena_groups(malloc: &MallocCensus) -> Vec<CellGroup> {
-    let mut largest: Vec<(usize, &ArenaCensus)> = malloc.arenas.iter().enumerate().collect();
-    largest.sort_by_key(|(_, arena)| std::cmp::Reverse(arena.resident_bytes));
     let resident = malloc.total().resident_bytes.max(1) as f64;
     let group = |&(number, arena): &(usize, &ArenaCensus)| {
         let part = arena.resident_bytes as f64 / resident;
@@ -136,7 +134,12 @@ fn arena_groups(malloc: &MallocCensus) -> Vec<CellGroup> {
             cells: parts.map(|part| arena_cell(part, arena)).collect(),
         }
     };
-    largest.iter().take(ARENAS).filter(|(_, arena)| !arena.map.is_empty()).map(group).collect()
+    largest_arenas(malloc)
+        .iter()
+        .take(ARENAS)
+        .filter(|(_, arena)| !arena.map.is_empty())
+        .map(group)
+        .collect()
 }
 
 fn arena_cell(part: &[f64], arena: &ArenaCensus) -> MapCell {

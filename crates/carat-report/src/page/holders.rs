@@ -5,8 +5,9 @@ use crate::chart::Caption;
 use crate::chart::treemap::{TreemapBox, treemap};
 use crate::malloc_text::holder_name;
 use crate::numbers::{grouped, grouped_count};
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Bytes, Unit};
 use carat_outside::census::Census;
@@ -25,8 +26,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
     let id = format!("holders-{}", census.process);
     let title = format!("Who holds the memory of process {}", census.process);
     let description = "Areas are bytes of slots and of malloc; the table below has the numbers.";
-    let picture =
-        treemap(&boxes(census, classes), &Caption { id: &id, title: &title, description });
+    let picture = treemap(&boxes(census, classes), Caption::new(id, &title, description));
     let with_malloc = classes.iter().any(|class| class.malloc_bytes.is_some());
     markup! {
         figure {
@@ -38,7 +38,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
             }
             (gallery.show(picture))
         }
-        details { summary { "Numbers" } (class_table(classes)) }
+        (number_table(&class_table(classes)))
     }
 }
 
@@ -49,9 +49,8 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
     // The rest as one box, so that areas add up to all memory.
     let rest = sorted.get(SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
-        let label = format!("{} more classes", rest.len());
         let size = rest.iter().map(|class| class_bytes(class) as f64).sum();
-        boxes.push(TreemapBox { label, detail: String::new(), class: 1, size });
+        boxes.push(TreemapBox::new(format!("{} more classes", rest.len()), 1, size));
     }
     match (&census.owners, &census.malloc) {
         (Some(owners), _) => {
@@ -62,30 +61,25 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
             boxes.append(&mut others);
             // As for classes: without them the areas would add up to less than all memory.
             if !rest.is_empty() {
-                let label = format!("{} more holders", rest.len());
                 let size = rest.iter().map(|holder| holder.size).sum();
-                boxes.push(TreemapBox { label, detail: String::new(), class: 1, size });
+                boxes.push(TreemapBox::new(format!("{} more holders", rest.len()), 1, size));
             }
-            boxes.push(TreemapBox {
-                label: "held by nobody".into(),
-                detail: format!(", {}", grouped_count(owners.nobody.chunks, "chunk")),
-                class: 6,
-                size: owners.nobody.present as f64,
-            });
+            let detail = format!(", {}", grouped_count(owners.nobody.chunks, "chunk"));
+            let nobody = TreemapBox::new("held by nobody", 6, owners.nobody.present as f64);
+            boxes.push(TreemapBox { detail, ..nobody });
         }
-        (None, Some(malloc)) => boxes.push(TreemapBox {
-            label: "malloc in use".into(),
-            detail: "; `--owners` tells by whom".into(),
-            class: 2,
-            size: (malloc.total().in_use.present + malloc.mapped.amount.present) as f64,
-        }),
+        (None, Some(malloc)) => {
+            let detail = "; `--owners` tells by whom".into();
+            let size = malloc.total().in_use.present + malloc.mapped.amount.present;
+            boxes.push(TreemapBox { detail, ..TreemapBox::new("malloc in use", 2, size as f64) });
+        }
         (None, None) => {}
     }
     let free_slots = census.heap.as_ref().map(|heap| heap.free_bytes);
     let free_malloc = census.malloc.as_ref().map(|malloc| malloc.total().free_bytes());
     for (label, bytes) in [("free slots", free_slots), ("free in malloc", free_malloc)] {
         let size = bytes.unwrap_or_default() as f64;
-        boxes.push(TreemapBox { label: label.into(), detail: String::new(), class: 0, size });
+        boxes.push(TreemapBox::new(label, 0, size));
     }
     boxes
 }
@@ -124,22 +118,19 @@ fn holder_box(holder: &HolderAmount) -> TreemapBox {
     }
 }
 
-fn class_table(classes: &[ClassCount]) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "class" } th scope="col" { "objects" } th scope="col" { "slots" } th scope="col" { "malloc" } th scope="col" { "old" }
-            } }
-            tbody { @for class in by_bytes(classes).into_iter().take(SHOWN) {
-                tr {
-                    th scope="row" { (one_line(&class.name)) }
-                    td { (grouped(class.objects)) }
-                    (value_cell(Unit::Bytes, Some(class.slot_bytes as f64)))
-                    (value_cell(Unit::Bytes, class.malloc_bytes.map(|bytes| bytes as f64)))
-                    (value_cell(Unit::Fraction, class.old.map(|old| old as f64 / class.objects.max(1) as f64)))
-                }
-            } }
-        }
-    };
-    scrollable("Classes", &table)
+fn class_table(classes: &[ClassCount]) -> FactTable {
+    let rows = by_bytes(classes).into_iter().take(SHOWN).map(|class| {
+        let old = class.old.map(|old| old as f64 / class.objects.max(1) as f64);
+        vec![
+            Cell::text(&class.name),
+            Cell::text(grouped(class.objects)),
+            Cell::bytes(Bytes(class.slot_bytes)),
+            Cell::bytes(class.malloc_bytes.map(Bytes)),
+            Cell::amount(Unit::Fraction, old),
+        ]
+    });
+    FactTable::new("Classes")
+        .name("class")
+        .numbers(["objects", "slots", "malloc", "old"])
+        .rows(rows)
 }

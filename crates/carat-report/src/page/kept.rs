@@ -4,15 +4,15 @@ use crate::chart::Caption;
 use crate::chart::icicle::{IcicleBox, IcicleShape, icicle};
 use crate::holders_text::path_text;
 use crate::numbers::{grouped, grouped_count, percent_of};
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Bytes, Unit};
 use carat_outside::census::Census;
-use carat_outside::who::{
-    KeeperKind, KeptAmount, KeptBy, KeptTree, SoleHolder, WayRoot, WhoCensus,
-};
+use carat_outside::who::{KeeperKind, KeptAmount, KeptBy, KeptTree, WayRoot, WhoCensus};
 use maud::{Markup, html as markup};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Holders with a picture and a table of their own.
@@ -42,20 +42,27 @@ struct Top {
     nodes: Vec<usize>,
 }
 
+/// What is kept, as it is drawn.
+struct KeptPicture<'a> {
+    tree: &'a KeptTree,
+    /// What is directly below each node, the largest first.
+    below: HashMap<usize, Vec<usize>>,
+    /// Where ways begin, by holder, the largest first.
+    tops: Vec<Top>,
+}
+
 /// Pictures and tables of one process; empty if it was not asked who keeps what.
 pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
     let Some(who) = &census.who else { return markup! {} };
     let Some(tree) = who.kept.as_ref().filter(|tree| !tree.nodes.is_empty()) else {
         return markup! {};
     };
-    let below = below(tree);
-    let tops = tops(tree);
-    let process = census.process;
-    let title = format!("Who keeps the memory of process {process}");
-    let id = format!("kept-{process}");
-    let whole = whole(tree, &tops, &below);
+    let kept = KeptPicture { tree, below: below(tree), tops: tops(tree) };
+    let title = format!("Who keeps the memory of process {}", census.process);
+    let id = format!("kept-{}", census.process);
     let description = "Heights are bytes; the tables below have the numbers.";
-    let picture = icicle(&whole, &WHOLE, &Caption { id: &id, title: &title, description });
+    let picture = icicle(&kept.whole(), &WHOLE, Caption::new(&id, &title, description));
+    let closer = kept.tops.iter().filter(|top| kept.is_worth_a_look(top)).take(CLOSER).enumerate();
     markup! {
         figure {
             h3 { (title) }
@@ -66,21 +73,9 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
             (gallery.show(picture))
         }
         (sole_holders(who))
-        details { summary { "Numbers" } (top_table(tree, &tops)) }
-        @for (number, top) in tops.iter().filter(|top| is_worth_a_look(tree, top, &below)).take(CLOSER).enumerate() {
-            (closer(tree, top, &below, (&id, number), gallery))
-        }
+        details { summary { "Numbers" } (kept.holders()) }
+        @for (number, top) in closer { (kept.closer(top, format!("{id}-{number}"), gallery)) }
     }
-}
-
-/// Whether a closer picture of a holder shows what the first one cannot.
-fn is_worth_a_look(tree: &KeptTree, top: &Top, below: &HashMap<usize, Vec<usize>>) -> bool {
-    let has_parts = top.nodes.len() > 1 || top.nodes.iter().any(|node| below.contains_key(node));
-    has_parts && share(top.amount, tree) >= CLOSER_SHARE
-}
-
-fn share(amount: KeptAmount, tree: &KeptTree) -> f64 {
-    amount.bytes as f64 / tree.all.bytes.max(1) as f64
 }
 
 /// What is directly below each node, the largest first.
@@ -94,7 +89,7 @@ fn below(tree: &KeptTree) -> HashMap<usize, Vec<usize>> {
         }
     }
     for list in below.values_mut() {
-        list.sort_by_key(|number| std::cmp::Reverse(tree.nodes[*number].all.bytes));
+        list.sort_by_key(|number| Reverse(tree.nodes[*number].all.bytes));
     }
     below
 }
@@ -114,9 +109,9 @@ fn tops(tree: &KeptTree) -> Vec<Top> {
         tops[place].nodes.push(number);
     }
     for top in &mut tops {
-        top.nodes.sort_by_key(|number| std::cmp::Reverse(tree.nodes[*number].all.bytes));
+        top.nodes.sort_by_key(|number| Reverse(tree.nodes[*number].all.bytes));
     }
-    tops.sort_by_key(|top| std::cmp::Reverse(top.amount.bytes));
+    tops.sort_by_key(|top| Reverse(top.amount.bytes));
     tops
 }
 
@@ -144,47 +139,105 @@ const fn colour(by: &KeptBy) -> usize {
     }
 }
 
-fn amount_words(amount: KeptAmount, all: KeptAmount) -> String {
-    let share = percent_of(amount.bytes as f64, Bytes(all.bytes), 1);
-    format!("{share}, in {}", grouped_count(amount.objects, "object"))
-}
-
-fn whole(tree: &KeptTree, tops: &[Top], below: &HashMap<usize, Vec<usize>>) -> IcicleBox {
-    let boxes = tops.iter().map(|top| top_box(tree, top, below));
-    let inner = with_rest(boxes.collect(), tree.all.bytes);
-    let size = tree.all.bytes as f64;
-    IcicleBox { label: "all".into(), size, inner, ..IcicleBox::default() }
-}
-
-fn top_box(tree: &KeptTree, top: &Top, below: &HashMap<usize, Vec<usize>>) -> IcicleBox {
-    let inner = top.nodes.iter().map(|number| node_box(tree, *number, below, (top.class, DEPTH)));
-    IcicleBox {
-        label: top.label.clone(),
-        class: top.class,
-        size: top.amount.bytes as f64,
-        inner: with_rest(inner.collect(), top.amount.bytes),
-        hover: format!("{}: {}", top.label, amount_words(top.amount, tree.all)),
+impl KeptPicture<'_> {
+    fn share(&self, amount: KeptAmount) -> f64 {
+        amount.bytes as f64 / self.tree.all.bytes.max(1) as f64
     }
-}
 
-fn node_box(
-    tree: &KeptTree,
-    number: usize,
-    below: &HashMap<usize, Vec<usize>>,
-    (class, depth): (usize, usize),
-) -> IcicleBox {
-    let node = &tree.nodes[number];
-    let path: Vec<KeptBy> = tree.path(number).into_iter().cloned().collect();
-    let inner = below.get(&number).filter(|_| depth > 1).into_iter().flatten();
-    let inner = inner.map(|inner| node_box(tree, *inner, below, (class, depth - 1)));
-    let what = node.classes.first().map_or_else(String::new, |class| one_line(&class.name) + " ← ");
-    let words = amount_words(node.all, tree.all);
-    IcicleBox {
-        label: format!("{what}{}", link(&node.by)),
-        class,
-        size: node.all.bytes as f64,
-        inner: inner.collect(),
-        hover: format!("{what}{}: {words}", one_line(&path_text(&path))),
+    /// Whether a closer picture of a holder shows what the first one cannot.
+    fn is_worth_a_look(&self, top: &Top) -> bool {
+        let mut nodes = top.nodes.iter();
+        let has_parts = top.nodes.len() > 1 || nodes.any(|node| self.below.contains_key(node));
+        has_parts && self.share(top.amount) >= CLOSER_SHARE
+    }
+
+    fn words(&self, amount: KeptAmount) -> String {
+        let share = percent_of(amount.bytes as f64, Bytes(self.tree.all.bytes), 1);
+        format!("{share}, in {}", grouped_count(amount.objects, "object"))
+    }
+
+    /// The way from a node to its root.
+    fn way(&self, number: usize) -> String {
+        let path: Vec<KeptBy> = self.tree.path(number).into_iter().cloned().collect();
+        one_line(&path_text(&path))
+    }
+
+    fn whole(&self) -> IcicleBox {
+        let all = self.tree.all.bytes;
+        let inner = with_rest(self.tops.iter().map(|top| self.top_box(top)).collect(), all);
+        IcicleBox { label: "all".into(), size: all as f64, inner, ..IcicleBox::default() }
+    }
+
+    fn top_box(&self, top: &Top) -> IcicleBox {
+        let inner = top.nodes.iter().map(|number| self.node_box(*number, (top.class, DEPTH)));
+        IcicleBox {
+            label: top.label.clone(),
+            class: top.class,
+            size: top.amount.bytes as f64,
+            inner: with_rest(inner.collect(), top.amount.bytes),
+            hover: format!("{}: {}", top.label, self.words(top.amount)),
+        }
+    }
+
+    fn node_box(&self, number: usize, (class, depth): (usize, usize)) -> IcicleBox {
+        let node = &self.tree.nodes[number];
+        let inner = self.below.get(&number).filter(|_| depth > 1).into_iter().flatten();
+        let inner = inner.map(|inner| self.node_box(*inner, (class, depth - 1)));
+        let what = node.classes.first();
+        let what = what.map_or_else(String::new, |class| one_line(&class.name) + " ← ");
+        IcicleBox {
+            label: format!("{what}{}", link(&node.by)),
+            class,
+            size: node.all.bytes as f64,
+            inner: inner.collect(),
+            hover: format!("{what}{}: {}", self.way(number), self.words(node.all)),
+        }
+    }
+
+    fn holders(&self) -> Markup {
+        let rows = self.tops.iter().map(|top| (top.label.clone(), top.amount));
+        self.amounts("Holders", "holder", rows.collect())
+    }
+
+    /// A table of the largest rows, which are sorted by size.
+    fn amounts(&self, label: &str, head: &str, all: Vec<(String, KeptAmount)>) -> Markup {
+        let large = all.iter().take_while(|(_, amount)| self.share(*amount) >= ROW_SHARE).count();
+        let shown = large.clamp(FIRST_ROWS, ROWS);
+        let counted = |count: u64| Cell::shown(count as f64, |_| grouped(count));
+        let rows = all.iter().take(shown).map(|(name, amount)| {
+            let size = Cell::bytes(Bytes(amount.bytes));
+            let share = Cell::amount(Unit::Fraction, self.share(*amount));
+            let objects = [amount.objects, amount.old_objects].map(counted);
+            Cell::row(name, [size, share].into_iter().chain(objects))
+        });
+        let amounts = FactTable::new(label).long_texts([head]);
+        let more = all.len().saturating_sub(shown) as u64;
+        markup! {
+            (table(&amounts.numbers(["size", "share", "objects", "old"]).rows(rows)))
+            @if more > 0 { p { (grouped_count(more, "smaller one")) " not listed" } }
+        }
+    }
+
+    /// One holder in a picture of its own.
+    fn closer(&self, top: &Top, id: String, gallery: &mut Gallery) -> Markup {
+        let title = format!("What {} keeps", top.label);
+        let description = "Heights are bytes; the table has the numbers.";
+        let caption = Caption::new(format!("{id}-picture"), &title, description);
+        let picture = icicle(&self.top_box(top), &CLOSE, caption);
+        let mut nodes: Vec<usize> = Vec::new();
+        let mut waiting = top.nodes.clone();
+        while let Some(number) = waiting.pop() {
+            nodes.push(number);
+            waiting.extend(self.below.get(&number).into_iter().flatten());
+        }
+        nodes.sort_by_key(|number| (Reverse(self.tree.nodes[*number].all.bytes), *number));
+        let rows = nodes.into_iter().map(|number| (self.way(number), self.tree.nodes[number].all));
+        markup! {
+            details {
+                summary { (top.label) ": " (self.words(top.amount)) }
+                figure id=(id) { (gallery.show(picture)) (self.amounts(&title, "kept by", rows.collect())) }
+            }
+        }
     }
 }
 
@@ -216,83 +269,12 @@ fn with_rest(mut boxes: Vec<IcicleBox>, all: u64) -> Vec<IcicleBox> {
 
 /// What would go without one object; empty if none keeps much.
 fn sole_holders(who: &WhoCensus) -> Markup {
-    let row = |holder: &SoleHolder| {
-        markup! {
-            tr {
-                (value_cell(Unit::Bytes, Some(holder.bytes as f64)))
-                td { (grouped(holder.objects)) }
-                td.w { (one_line(&holder.way.to_string())) }
-            }
-        }
-    };
-    let table = markup! {
-        table {
-            caption { "What would go without one object" }
-            thead { tr { th scope="col" { "size" } th scope="col" { "objects" } th.w scope="col" { "object, and what keeps it" } } }
-            tbody { @for holder in &who.holders { (row(holder)) } }
-        }
-    };
-    markup! { @if !who.holders.is_empty() { (scrollable("What would go without one object", &table)) } }
-}
-
-fn top_table(tree: &KeptTree, tops: &[Top]) -> Markup {
-    let rows = tops.iter().map(|top| (top.label.clone(), top.amount));
-    amounts("Holders", "holder", rows.collect(), tree)
-}
-
-/// A table of the largest rows, which are sorted by size.
-fn amounts(label: &str, head: &str, rows: Vec<(String, KeptAmount)>, tree: &KeptTree) -> Markup {
-    let all = rows.len();
-    let large = rows.iter().take_while(|(_, amount)| share(*amount, tree) >= ROW_SHARE).count();
-    let shown = large.clamp(FIRST_ROWS, ROWS);
-    let table = markup! {
-        table {
-            thead { tr { th.w scope="col" { (head) } th scope="col" { "size" } th scope="col" { "share" } th scope="col" { "objects" } th scope="col" { "old" } } }
-            tbody { @for (name, amount) in rows.into_iter().take(shown) { tr {
-                th scope="row" { (name) }
-                (value_cell(Unit::Bytes, Some(amount.bytes as f64)))
-                (value_cell(Unit::Fraction, Some(share(amount, tree))))
-                td data-v=(amount.objects) { (grouped(amount.objects)) }
-                td data-v=(amount.old_objects) { (grouped(amount.old_objects)) }
-            } } }
-        }
-    };
-    markup! {
-        (scrollable(label, &table))
-        @if all > shown { p { (grouped_count((all - shown) as u64, "smaller one")) " not listed" } }
-    }
-}
-
-/// One holder in a picture of its own.
-fn closer(
-    tree: &KeptTree,
-    top: &Top,
-    below: &HashMap<usize, Vec<usize>>,
-    (id, number): (&str, usize),
-    gallery: &mut Gallery,
-) -> Markup {
-    let id = format!("{id}-{number}");
-    let picture_id = format!("{id}-picture");
-    let title = format!("What {} keeps", top.label);
-    let description = "Heights are bytes; the table has the numbers.";
-    let caption = Caption { id: &picture_id, title: &title, description };
-    let picture = icicle(&top_box(tree, top, below), &CLOSE, &caption);
-    let mut rows: Vec<(usize, u64)> = Vec::new();
-    let mut waiting = top.nodes.clone();
-    while let Some(number) = waiting.pop() {
-        rows.push((number, tree.nodes[number].all.bytes));
-        waiting.extend(below.get(&number).into_iter().flatten());
-    }
-    rows.sort_by_key(|(number, bytes)| (std::cmp::Reverse(*bytes), *number));
-    let rows = rows.into_iter().map(|(number, _)| {
-        let path: Vec<KeptBy> = tree.path(number).into_iter().cloned().collect();
-        (one_line(&path_text(&path)), tree.nodes[number].all)
+    let rows = who.holders.iter().map(|holder| {
+        let (size, way) = (Cell::bytes(Bytes(holder.bytes)), Cell::text(holder.way.to_string()));
+        vec![way, size, Cell::text(grouped(holder.objects))]
     });
-    let words = amount_words(top.amount, tree.all);
-    markup! {
-        details {
-            summary { (top.label) ": " (words) }
-            figure id=(id) { (gallery.show(picture)) (amounts(&title, "kept by", rows.collect(), tree)) }
-        }
-    }
+    let shown = FactTable::new("What would go without one object");
+    let shown =
+        shown.long_texts(["object, and what keeps it"]).numbers(["size", "objects"]).rows(rows);
+    markup! { @if !shown.rows.is_empty() { h3 { (shown.label) } (table(&shown)) } }
 }

@@ -2,9 +2,9 @@
 
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::histogram;
-use crate::page::elements::table;
+use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use hdrhistogram::Histogram;
@@ -61,7 +61,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 (cumulative(&variants, &description, gallery))
             }
         }
-        details { summary { "Numbers" } (table(&numbers(&variants))) }
+        (number_table(&numbers(&variants)))
     };
     gallery.part("latency", &markup! { "Latency of every response" }, &body)
 }
@@ -79,7 +79,7 @@ impl VariantLatency {
     }
 
     fn line(&self, points: Vec<(f64, f64)>) -> PlotLine {
-        PlotLine { label: self.name.clone(), class: self.class, stroke: Stroke::Main, points }
+        PlotLine::new(&self.name, self.class, Stroke::Main, points)
     }
 }
 
@@ -91,8 +91,8 @@ fn percentiles(variants: &[VariantLatency], description: &str, gallery: &mut Gal
         lines: lines.collect(),
         ..Plot::new(Axis::Named(ticks), Axis::Logarithmic(Unit::Seconds))
     };
-    let title = "Latency by percentile";
-    gallery.panel("Percentiles", &plot, &Caption { id: "latency-percentiles", title, description })
+    let caption = Caption::new("latency-percentiles", "Latency by percentile", description);
+    gallery.panel("Percentiles", &plot, caption)
 }
 
 fn cumulative(variants: &[VariantLatency], description: &str, gallery: &mut Gallery) -> Markup {
@@ -104,17 +104,17 @@ fn cumulative(variants: &[VariantLatency], description: &str, gallery: &mut Gall
         ..Plot::new(Axis::Logarithmic(Unit::Seconds), Axis::Linear(Unit::Fraction))
     };
     let title = "Share of responses within a time";
-    gallery.panel(title, &plot, &Caption { id: "latency-within", title, description })
+    gallery.panel(title, &plot, Caption::new("latency-within", title, description))
 }
 
 fn numbers(variants: &[VariantLatency]) -> FactTable {
-    let quantiles = QUANTILES.iter().map(|(_, name)| Column::number(*name));
-    let columns = [Column::text("variant"), Column::number("responses")];
-    let mut table = FactTable::new("Latency", columns.into_iter().chain(quantiles).collect());
-    table.rows.extend(variants.iter().map(|one| {
-        let first = [Cell::text(&one.name), Cell::text(one.histogram.len().to_string())];
+    let rows = variants.iter().map(|one| {
         let quantiles = QUANTILES.iter().map(|(quantile, _)| Cell::text(one.at(*quantile)));
-        first.into_iter().chain(quantiles).collect()
-    }));
-    table
+        Cell::row(&one.name, [Cell::count(one.histogram.len())].into_iter().chain(quantiles))
+    });
+    FactTable::new("Latency")
+        .texts(["variant"])
+        .numbers(["responses"])
+        .numbers(QUANTILES.map(|(_, name)| name))
+        .rows(rows)
 }

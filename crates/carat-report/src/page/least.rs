@@ -1,9 +1,10 @@
 //! How far the memory of every variant is from the least that its application could have.
 
 use crate::least_text::{interval, level, line};
+use crate::numbers::or_dash;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::capital;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
@@ -24,27 +25,18 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 }
 
 fn numbers(results: &Results) -> Markup {
-    let mut all = FactTable::new(
-        "Memory as a multiple of the least",
-        vec![
-            Column::text("variant"),
-            Column::number("trials"),
-            Column::number("median"),
-            Column::number("interval"),
-            Column::number("blocks"),
-        ],
-    );
-    all.rows.extend(results.least.iter().map(|one| {
+    let rows = results.least.iter().map(|one| {
         vec![
             Cell::text(&one.variant),
-            Cell::count(one.trials as usize),
-            Cell::amount(Unit::Ratio, Some(one.median)),
-            Cell::text(interval(one).unwrap_or_else(|| "–".to_owned())),
-            Cell::count(one.blocks as usize),
+            Cell::count(one.trials),
+            Cell::amount(Unit::Ratio, one.median),
+            Cell::text(or_dash(interval(one))),
+            Cell::count(one.blocks),
         ]
-    }));
+    });
+    let all = FactTable::new("Memory as a multiple of the least").texts(["variant"]);
     markup! {
-        (table(&all))
+        (table(&all.numbers(["trials", "median", "interval", "blocks"]).rows(rows)))
         @if let Some(level) = level(results) { p.soft { (capital(&level)) "." } }
     }
 }

@@ -1,13 +1,14 @@
 //! A ledger as pictures and tables: the waterfall of its parts, and the parts of every process.
 
 use crate::chart::Caption;
+use crate::chart::bars::{BarRow, bars};
 use crate::chart::icicle::{IcicleBox, THREE_LEVELS, icicle};
-use crate::chart::waterfall::{WaterfallPart, waterfall};
 use crate::ledger_files::LedgerFiles;
-use crate::numbers::{count, percent_of};
-use crate::page::elements::{scrollable, value_cell};
+use crate::numbers::{count, or_dash, percent, percent_of};
+use crate::page::elements;
 use crate::page::gallery::Gallery;
 use crate::process_names::name;
+use crate::table::{Cell, FactTable};
 use crate::text::{one_line, shorten};
 use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger, StatusLedger};
 use carat_model::{Bytes, Unit};
@@ -23,16 +24,12 @@ const FILES: usize = 20;
 const REASONS: usize = 20;
 
 pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
-    let unexplained = ledger.unexplained as f64;
-    let description =
-        &format!("{}; unexplained {}", part_sizes(ledger), Unit::Bytes.show(unexplained));
-    let title = "The parts of the memory";
-    let caption = Caption { id: "ledger-waterfall", title, description };
-    let total = ledger.pss.0 as f64;
-    let parts = waterfall(&waterfall_parts(ledger), unexplained, (total, total), &caption);
-    let title = "Processes and their parts";
-    let boxes =
-        icicle(&tree(ledger), &THREE_LEVELS, &Caption { id: "ledger-icicle", title, description });
+    let unexplained = Unit::Bytes.show(ledger.unexplained as f64);
+    let description = format!("{}; unexplained {unexplained}", part_sizes(ledger));
+    let caption = Caption::new("ledger-waterfall", "The parts of the memory", &description);
+    let parts = bars(&waterfall(ledger), (0.0, ledger.pss.0.max(1) as f64), None, caption);
+    let caption = Caption::new("ledger-icicle", "Processes and their parts", description);
+    let boxes = icicle(&tree(ledger), &THREE_LEVELS, caption);
     markup! {
         section #ledger {
             h2 { "What the memory is made of" }
@@ -43,7 +40,7 @@ pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
                     div.panel { h3 { "Tree, processes, parts" } (gallery.show(boxes)) }
                 }
             }
-            details { summary { "Numbers" } (table(ledger)) (processes(ledger)) }
+            details { summary { "Numbers" } (elements::table(&table(ledger))) (elements::table(&processes(ledger))) }
             (files(&LedgerFiles::of(ledger)))
             @if !ledger.unread.is_empty() {
                 ul.warn { @for reason in ledger.unread.iter().take(REASONS) { li { "Not in these figures: " (reason) } } }
@@ -79,25 +76,21 @@ fn file_list(files: &[(&str, Bytes)]) -> Markup {
 
 /// What the kernel tells of processes that may not be read.
 fn from_status(processes: &[StatusLedger]) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "process" } th.w scope="col" { "title" } th scope="col" { "RSS" } th scope="col" { "anonymous" }
-                th scope="col" { "files" } th scope="col" { "shared" } th scope="col" { "swap" } th scope="col" { "threads" }
-            } }
-            tbody { @for process in processes.iter().take(PROCESS_ROWS) { tr {
-                th scope="row" { (process.pid) }
-                td.w { (shorten(&one_line(&process.title), 80)) }
-                @for bytes in [Some(process.rss), process.anonymous, process.files, process.shared, process.swap] {
-                    (value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64)))
-                }
-                td { (process.threads.map_or_else(|| "–".to_owned(), |threads| threads.to_string())) }
-            } } }
-        }
-    };
+    let rows = processes.iter().take(PROCESS_ROWS).map(|process| {
+        let StatusLedger { rss, anonymous, files, shared, swap, .. } = *process;
+        let sizes = [Some(rss), anonymous, files, shared, swap].map(Cell::bytes);
+        let title = Cell::text(shorten(&one_line(&process.title), 80));
+        let threads = Cell::text(or_dash(process.threads));
+        Cell::row(process.pid.to_string(), [title].into_iter().chain(sizes).chain([threads]))
+    });
+    let table = FactTable::new("Processes that may not be read")
+        .name("process")
+        .long_texts(["title"])
+        .numbers(["RSS", "anonymous", "files", "shared", "swap", "threads"])
+        .rows(rows);
     markup! {
         h3 { "What the kernel tells of processes that may not be read" }
-        (scrollable("Processes that may not be read", &table))
+        (elements::table(&table))
     }
 }
 
@@ -107,18 +100,37 @@ pub(super) fn part_sizes(ledger: &Ledger) -> String {
     sizes.collect::<Vec<_>>().join(", ")
 }
 
-/// The parts of a ledger as bars of a waterfall.
-pub(super) fn waterfall_parts(ledger: &Ledger) -> Vec<WaterfallPart> {
-    ledger.parts.iter().map(waterfall_part).collect()
-}
-
-fn waterfall_part(part: &LedgerPart) -> WaterfallPart {
-    WaterfallPart {
-        label: part.kind.label().into(),
-        class: colour(part.kind),
-        private: part.private.0 as f64,
-        shared: part.shared().0 as f64,
+/// The bars of a waterfall: parts that add up to the total, each beginning where the one before ends.
+pub(super) fn waterfall(ledger: &Ledger) -> Vec<BarRow> {
+    let (total, unexplained) = (ledger.pss.0 as f64, ledger.unexplained as f64);
+    let note = |bytes: f64| {
+        let share = if total > 0.0 { bytes / total } else { 0.0 };
+        format!("{} · {}", Unit::Bytes.show(bytes), percent(share, 1))
+    };
+    let mut at = 0.0;
+    let mut rows: Vec<BarRow> = Vec::new();
+    for part in &ledger.parts {
+        let middle = at + part.private.0 as f64;
+        let end = middle + part.shared().0 as f64;
+        rows.push(BarRow {
+            label: part.kind.label().into(),
+            note: note(end - at),
+            class: Some(colour(part.kind)),
+            bars: vec![("part", at, middle), ("part shared", middle, end)],
+        });
+        at = end;
     }
+    // Negative where the parts exceed the kernel's figure; the bar then goes back.
+    let rest = ("unexplained", at, at + unexplained);
+    let lines =
+        [("unexplained", unexplained, rest), ("the kernel's figure", total, ("whole", 0.0, total))];
+    rows.extend(lines.map(|(label, bytes, bar)| BarRow {
+        label: label.into(),
+        note: note(bytes),
+        class: None,
+        bars: vec![bar],
+    }));
+    rows
 }
 
 /// Live and free memory of the same allocator share a colour; free follows live in the picture.
@@ -168,62 +180,38 @@ fn part_box(part: &LedgerPart) -> IcicleBox {
     }
 }
 
-/// One row: name, proportional, private and shared bytes.
-type PartRow = (&'static str, f64, Option<f64>, Option<f64>);
-
-fn part_row(part: &LedgerPart) -> PartRow {
-    let (private, shared) = (part.private.0 as f64, part.shared().0 as f64);
-    (part.kind.label(), part.pss.0 as f64, Some(private), Some(shared))
-}
-
-fn table(ledger: &Ledger) -> Markup {
-    let mut rows: Vec<PartRow> = ledger.parts.iter().map(part_row).collect();
-    rows.push(("unexplained", ledger.unexplained as f64, None, None));
-    rows.push(("the kernel's figure", ledger.pss.0 as f64, Some(ledger.uss.0 as f64), None));
-    let table = markup! {
-        table #ledger-parts {
-            thead { tr {
-                th scope="col" { "part" } th scope="col" { "size" } th scope="col" { "share" }
-                th scope="col" { "private" } th scope="col" { "shared" }
-            } }
-            tbody {
-                @for (name, pss, private, shared) in rows {
-                    tr {
-                        th scope="row" { (name) }
-                        (value_cell(Unit::Bytes, Some(pss))) td { (percent_of(pss, ledger.pss, 1)) }
-                        (value_cell(Unit::Bytes, private)) (value_cell(Unit::Bytes, shared))
-                    }
-                }
-            }
-        }
+fn table(ledger: &Ledger) -> FactTable {
+    let row = |name: &str, pss: f64, private: Option<Bytes>, shared: Option<Bytes>| {
+        let share = Cell::text(percent_of(pss, ledger.pss, 1));
+        let size = Cell::amount(Unit::Bytes, pss);
+        Cell::row(name, [size, share, Cell::bytes(private), Cell::bytes(shared)])
     };
-    scrollable("Parts of the memory", &table)
+    let parts = ledger.parts.iter().map(|part| {
+        row(part.kind.label(), part.pss.0 as f64, Some(part.private), Some(part.shared()))
+    });
+    let rest = row("unexplained", ledger.unexplained as f64, None, None);
+    let all = row("the kernel's figure", ledger.pss.0 as f64, Some(ledger.uss), None);
+    FactTable::new("Parts of the memory")
+        .id("ledger-parts")
+        .name("part")
+        .numbers(["size", "share", "private", "shared"])
+        .rows(parts.chain([rest, all]))
 }
 
-fn processes(ledger: &Ledger) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "process" } th.w scope="col" { "title" } th scope="col" { "PSS" } th scope="col" { "private" }
-                th scope="col" { "resident" } th scope="col" { "threads" } th.l scope="col" { "allocator" }
-            } }
-            tbody { @for process in ledger.processes.iter().take(PROCESS_ROWS) { (process_row(process)) } }
-        }
-    };
-    scrollable("Processes", &table)
-}
-
-fn process_row(process: &ProcessLedger) -> Markup {
-    let threads = process.threads.map_or_else(|| "–".to_owned(), |threads| threads.to_string());
-    markup! {
-        tr {
-            th scope="row" { (process.pid) }
-            td.w { (shorten(&one_line(&process.title), 80)) }
-            @for bytes in [process.pss, process.uss, process.rss] { (value_cell(Unit::Bytes, Some(bytes.0 as f64))) }
-            td { (threads) }
-            td.l { (process.allocator.active.as_deref().unwrap_or("unknown")) }
-        }
-    }
+fn processes(ledger: &Ledger) -> FactTable {
+    let rows = ledger.processes.iter().take(PROCESS_ROWS).map(|process| {
+        let title = Cell::text(shorten(&one_line(&process.title), 80));
+        let sizes = [process.pss, process.uss, process.rss].map(Cell::bytes);
+        let active = process.allocator.active.as_deref().unwrap_or("unknown");
+        let last = [Cell::text(or_dash(process.threads)), Cell::text(active)];
+        Cell::row(process.pid.to_string(), [title].into_iter().chain(sizes).chain(last))
+    });
+    FactTable::new("Processes")
+        .name("process")
+        .long_texts(["title"])
+        .numbers(["PSS", "private", "resident", "threads"])
+        .texts(["allocator"])
+        .rows(rows)
 }
 
 #[cfg(test)]
@@ -246,7 +234,7 @@ mod tests {
         let ledger =
             Ledger { processes: vec![process], from_status: vec![status], ..Ledger::default() };
         let page = section(&ledger, &mut Gallery::default()).into_string();
-        for part in [
+        for expected in [
             "/srv/counter_worker-0.db, 10.00 MB",
             "Open and not mapped",
             "/memfd:metrics, 10.00 MB",
@@ -254,7 +242,7 @@ mod tests {
             "153.0 MB",
             "<td>–</td>",
         ] {
-            assert!(page.contains(part), "{part} is not in\n{page}");
+            assert!(page.contains(expected), "{expected:?} is not in\n{page}");
         }
     }
 }

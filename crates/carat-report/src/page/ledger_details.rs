@@ -1,14 +1,15 @@
 //! What the terminal has of a ledger besides its parts: findings, allocators, Ruby heaps, malloc arenas.
 
-use crate::numbers::{or_question_mark, percent, percent_of};
-use crate::page::elements::{scrollable, unknown_cell, value_cell};
+use crate::ledger_text::{heap_lines, heap_size, largest_arenas, ruby_version};
+use crate::numbers::percent_of;
+use crate::page::elements::table;
 use crate::process_names::name;
+use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line};
 use carat_analysis::Finding;
 use carat_model::Unit;
 use carat_model::ledger::{Arena, Basis, Ledger, ProcessLedger, RubyHeap, SlotPool};
 use maud::{Markup, html as markup};
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Arenas shown of each process; the JSON of `carat explain` has all.
@@ -106,86 +107,41 @@ fn without_probe(ledger: &Ledger) -> Option<String> {
 }
 
 fn ruby_heap(process: &ProcessLedger, heap: &RubyHeap, ledger: &Ledger) -> Markup {
-    let described = process.ruby.as_deref().unwrap_or_default();
-    // `ruby 3.3.0 (…)`: the second word is the version.
-    let version = described.split_ascii_whitespace().nth(1).unwrap_or_default();
-    let all = heap.pools.iter().map(|pool| pool.slots).sum::<Option<u64>>();
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "slot size" } th scope="col" { "live" } th scope="col" { "free" }
-                th scope="col" { "free share" } th scope="col" { "pages" }
-            } }
-            tbody { @for pool in &heap.pools { (pool_row(pool)) } }
-        }
-    };
+    let version = ruby_version(process);
+    let slots = FactTable::new("Slots by size")
+        .name("slot size")
+        .numbers(["live", "free", "free share", "pages"])
+        .rows(heap.pools.iter().map(pool_row));
     markup! {
         h3 { (title(process, ledger)) @if !version.is_empty() { ", Ruby " (version) } }
-        p.soft { (heap.size) " of pages, " (heap.resident) " resident, " (heap.private) " of it private." }
-        @if !heap.pools.is_empty() { (scrollable("Slots by size", &table)) }
-        @if heap.pools.iter().any(|pool| pool.live.is_none()) {
-            p.soft {
-                "All slots: " (or_question_mark(heap.live_slots)) " live of " (or_question_mark(all))
-                "; this Ruby does not count them by size."
-            }
-        }
-        @if let Some(classic) = heap.classic {
-            p.soft {
-                "Slots in use " (percent(classic.slots, 1))
-                @if let Some(pages) = classic.pages { ", pages in use " (percent(pages, 1)) } "."
-            }
-        }
-        @if let Some(bytes) = heap.malloc_of_ruby {
-            p.soft { "Ruby itself holds " (bytes) " from malloc, as it counts." }
-        }
+        p.soft { (heap_size(heap)) "." }
+        @if !heap.pools.is_empty() { (table(&slots)) }
+        @for line in heap_lines(heap) { p.soft { (capital(&line)) "." } }
     }
 }
 
-fn pool_row(pool: &SlotPool) -> Markup {
-    let count = |value: Option<u64>| value_cell(Unit::Count, value.map(|count| count as f64));
-    markup! {
-        tr {
-            th scope="row" { (pool.slot_size) " B" }
-            (count(pool.live)) (count(pool.free))
-            (value_cell(Unit::Fraction, pool.fragmentation()))
-            (count(pool.pages))
-        }
-    }
+fn pool_row(pool: &SlotPool) -> Vec<Cell> {
+    let count = |value: Option<u64>| Cell::amount(Unit::Count, value.map(|count| count as f64));
+    let share = Cell::amount(Unit::Fraction, pool.fragmentation());
+    let cells = [count(pool.live), count(pool.free), share, count(pool.pages)];
+    Cell::row(format!("{} B", pool.slot_size), cells)
 }
 
 fn arenas(process: &ProcessLedger, ledger: &Ledger, open: bool) -> Markup {
-    let mut largest: Vec<&Arena> = process.arenas.iter().collect();
-    // By memory, because arenas are numbered in the order of threads.
-    largest.sort_by_key(|arena| Reverse(arena.held));
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "arena" } th scope="col" { "held" } th scope="col" { "resident" }
-                th scope="col" { "free" } th scope="col" { "free share" }
-            } }
-            tbody { @for arena in largest.iter().take(ARENAS) { (arena_row(&process.arena_name(arena), arena)) } }
-        }
-    };
+    let rows = largest_arenas(process).into_iter().take(ARENAS).map(|arena| {
+        let Arena { held, resident, free, .. } = *arena;
+        let sizes = [Some(held), resident, free].map(Cell::bytes);
+        let free = free.map(|free| free.0 as f64);
+        let share = Cell::shown(free, |free| percent_of(free, held, 0));
+        Cell::row(process.arena_name(arena), sizes.into_iter().chain([share]))
+    });
+    let shown = FactTable::new("Malloc arenas").name("arena");
+    let shown = shown.numbers(["held", "resident", "free", "free share"]).rows(rows);
     let count = process.arenas.len();
     markup! {
         details open[open] {
             summary { (title(process, ledger)) ": " (count) " arenas" @if count > ARENAS { ", the largest " (ARENAS) } }
-            (scrollable("Malloc arenas", &table))
-        }
-    }
-}
-
-fn arena_row(name: &str, arena: &Arena) -> Markup {
-    markup! {
-        tr {
-            th scope="row" { (name) }
-            @for bytes in [Some(arena.held), arena.resident, arena.free] {
-                (value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64)))
-            }
-            @match arena.free {
-                Some(free) => td data-v=(free.0) { (percent_of(free.0 as f64, arena.held, 0)) },
-                None => (unknown_cell()),
-            }
+            (table(&shown))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The page of a single ledger.
 
 use crate::numbers::{count, percent_of};
-use crate::page::frame::{PageOptions, document, footer};
+use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
 use crate::page::{ledger, ledger_details, outside};
 use crate::text::{capital, shorten};
@@ -26,20 +26,16 @@ pub fn ledger_html(
     let found = diagnosis(&ledger, shown.as_ref(), None);
     let findings = findings(&ledger, reading.unwrap_or(&OutsideReading::default()));
     let mut gallery = Gallery::default();
-    let body = markup! {
-        header.top { span { "Carat ledger of " b { (shorten(&server, 120)) } } }
-        main {
-            h1 { (title) }
-            (rows(&found))
-            (ledger::section(&ledger, &mut gallery))
-            (ledger_details::what_to_try(&ledger, &findings))
-            (outside::sections(shown.as_ref(), &mut gallery))
-            (ledger_details::details(&ledger))
-        }
-        (footer(options))
-        (gallery.data(&[]))
+    let about = markup! { "Carat ledger of " b { (shorten(&server, 120)) } };
+    let contents = markup! {
+        h1 { (title) }
+        (rows(&found))
+        (ledger::section(&ledger, &mut gallery))
+        (ledger_details::what_to_try(&ledger, &findings))
+        (outside::sections(shown.as_ref(), &mut gallery))
+        (ledger_details::details(&ledger))
     };
-    document(&title, &body).into_string()
+    page(&title, (&about, &contents), (gallery, &[]), options)
 }
 
 /// The rows of the diagnosis; the title has the size already.

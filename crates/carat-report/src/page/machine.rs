@@ -3,8 +3,9 @@
 use crate::machine::machine_facts;
 use crate::machine_text::machines_sentence;
 use crate::numbers;
-use crate::page::elements::scrollable;
+use crate::page::elements::{scrollable, table};
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, FactTable};
 use crate::text::shorten;
 use carat_model::{MachineComparison, Results, Variant};
 use maud::{Markup, html as markup};
@@ -30,27 +31,19 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 
 /// The difference of every variant on each type of machine.
 fn by_type(machines: &[MachineComparison]) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "variant" } th scope="col" { "machine" } th scope="col" { "blocks" }
-                th.w scope="col" { "difference" }
-            } }
-            tbody {
-                @for one in machines {
-                    @for of in &one.types {
-                        tr {
-                            th scope="row" { (one.variant) } td { (of.machine_type) } td { (of.blocks) }
-                            td.w { (of.estimate.as_ref().map_or("too few blocks".to_owned(),
-                                |estimate| numbers::estimate(&one.metric, estimate))) }
-                        }
-                    }
-                }
-            }
-        }
-    };
+    let rows = machines.iter().flat_map(|one| {
+        one.types.iter().map(|of| {
+            let estimate = of.estimate.as_ref().map(|found| numbers::estimate(&one.metric, found));
+            let estimate = estimate.unwrap_or_else(|| "too few blocks".to_owned());
+            let cells =
+                [Cell::text(&of.machine_type), Cell::count(of.blocks), Cell::text(estimate)];
+            Cell::row(&one.variant, cells)
+        })
+    });
+    let shown = FactTable::new("Difference by type of machine").name("variant");
+    let shown = shown.numbers(["machine", "blocks"]).long_texts(["difference"]).rows(rows);
     markup! {
-        (scrollable("Difference by type of machine", &table))
+        (table(&shown))
         @for one in machines {
             p {
                 (one.variant) ": "

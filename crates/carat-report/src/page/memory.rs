@@ -1,14 +1,14 @@
 //! Memory over time: the medians of all variants together, then every variant with its trials.
 
-use crate::chart::reduce::{BandPoint, band, reduce};
+use crate::chart::reduce::{BandPoint, band, medians, reduce};
 use crate::chart::scale::range;
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::{MemorySeries, any_sample, is_resident, memory, memory_series};
 use crate::numbers::seconds;
-use crate::page::elements::table;
+use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use carat_stats::summary::median;
@@ -67,11 +67,11 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 "; the thick line is the median over all trials, the band their middle half. All pictures have the same axes."
             }
             div.grid2 {
-                @if drawn.len() > 1 { (medians(&drawn, &axes, gallery)) }
+                @if drawn.len() > 1 { (all_medians(&drawn, &axes, gallery)) }
                 @for variant in &drawn { (variant.panel(&drawn[0], &axes, gallery)) }
             }
         }
-        details { summary { "Numbers" } (table(&numbers(&drawn))) }
+        (number_table(&numbers(&drawn)))
     };
     gallery.part("memory-over-time", &markup! { (what) " over time" }, &body)
 }
@@ -101,15 +101,12 @@ fn plot(lines: Vec<PlotLine>, axes: &SharedAxes) -> Plot {
     }
 }
 
-fn medians(variants: &[VariantMemory], axes: &SharedAxes, gallery: &mut Gallery) -> Markup {
+fn all_medians(variants: &[VariantMemory], axes: &SharedAxes, gallery: &mut Gallery) -> Markup {
     let lines = variants.iter().map(|variant| variant.median(Stroke::Main)).collect();
     let descriptions: Vec<String> = variants.iter().map(VariantMemory::description).collect();
-    let caption = Caption {
-        id: "memory-all",
-        title: "Median memory over time of all variants",
-        description: &descriptions.join("; "),
-    };
-    gallery.panel("Medians of all variants", &plot(lines, axes), &caption)
+    let title = "Median memory over time of all variants";
+    let caption = Caption::new("memory-all", title, descriptions.join("; "));
+    gallery.panel("Medians of all variants", &plot(lines, axes), caption)
 }
 
 impl VariantMemory {
@@ -125,28 +122,24 @@ impl VariantMemory {
             name: one_line(name),
             class: variant_class(place),
             band: band(&trials, POINTS),
-            private: private.iter().map(|point| (point.x, point.median)).collect(),
+            private: medians(&private),
             trials,
         }
     }
 
     fn median(&self, stroke: Stroke) -> PlotLine {
-        let points = self.band.iter().map(|point| (point.x, point.median)).collect();
-        PlotLine { label: self.name.clone(), class: self.class, stroke, points }
+        PlotLine::new(&self.name, self.class, stroke, medians(&self.band))
     }
 
     fn panel(&self, baseline: &Self, axes: &SharedAxes, gallery: &mut Gallery) -> Markup {
-        let caption = Caption {
-            id: &format!("memory-{}", self.class),
-            title: &format!("Memory over time of {}", self.name),
-            description: &self.description(),
-        };
+        let title = format!("Memory over time of {}", self.name);
+        let caption = Caption::new(format!("memory-{}", self.class), title, self.description());
         let mut plot = plot(self.lines(baseline, axes.thin), axes);
         plot.bands = vec![(self.class, self.band.clone())];
         markup! {
             div class={ "panel of v" (self.class) } {
                 h3 { (self.name) }
-                @match plot.draw(&caption) {
+                @match plot.draw(caption) {
                     Some(picture) => (gallery.show(picture)),
                     None => p.soft { "No samples." },
                 }
@@ -166,12 +159,8 @@ impl VariantMemory {
             lines.push(baseline.median(Stroke::Reference));
         }
         if !self.private.is_empty() {
-            lines.push(PlotLine {
-                label: "private".into(),
-                class: self.class,
-                stroke: Stroke::Reference,
-                points: self.private.clone(),
-            });
+            let private = self.private.clone();
+            lines.push(PlotLine::new("private", self.class, Stroke::Reference, private));
         }
         // Last, so that it lies on top.
         lines.push(self.median(Stroke::Main));
@@ -206,12 +195,12 @@ impl VariantMemory {
 fn numbers(variants: &[VariantMemory]) -> FactTable {
     let last = variants.iter().filter_map(|v| v.band.last()).map(|p| p.x).fold(0.0, f64::max);
     let step = last / f64::from(ROWS);
-    let names = variants.iter().map(|variant| Column::number(&variant.name));
-    let columns = std::iter::once(Column::text("after")).chain(names).collect();
-    let mut table = FactTable::new("Memory over time", columns);
-    table.rows.extend((0..=ROWS).map(|row| step * f64::from(row)).map(|x| {
+    let rows = (0..=ROWS).map(|row| step * f64::from(row)).map(|x| {
         let medians = variants.iter().map(|one| Cell::amount(Unit::Bytes, one.at(x, step / 2.0)));
-        std::iter::once(Cell::text(format!("{x:.1} s"))).chain(medians).collect()
-    }));
-    table
+        Cell::row(format!("{x:.1} s"), medians)
+    });
+    FactTable::new("Memory over time")
+        .texts(["after"])
+        .numbers(variants.iter().map(|variant| &variant.name))
+        .rows(rows)
 }

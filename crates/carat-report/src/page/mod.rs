@@ -94,17 +94,13 @@ fn draw(results: &Results, options: &PageOptions) -> String {
     let mut gallery = Gallery::default();
     // Sections first: the table of contents lists those that were drawn.
     let sections = SECTIONS.map(|section| section(results, &mut gallery));
-    let body = markup! {
-        header.top { span { "Carat experiment " b { (results.info.name) } } }
-        main {
-            (verdict::first_screen(results, &verdict))
-            (gallery.contents())
-            div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
-            @for section in &sections { (section) }
-        }
-        (frame::footer(options))
-        (gallery.data(&results.info.variants))
+    let about = markup! { "Carat experiment " b { (results.info.name) } };
+    let contents = markup! {
+        (verdict::first_screen(results, &verdict))
+        (gallery.contents())
+        div.tools role="group" aria-label="Variants shown" hidden { span { "Show" } }
+        @for section in &sections { (section) }
     };
-    let title = shorten(&one_line(&results.info.name), TITLE);
-    frame::document(&format!("{title} · Carat"), &body).into_string()
+    let title = format!("{} · Carat", shorten(&one_line(&results.info.name), TITLE));
+    frame::page(&title, (&about, &contents), (gallery, &results.info.variants), options)
 }

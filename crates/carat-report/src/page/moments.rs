@@ -1,6 +1,6 @@
 //! Memory at each moment: before, during and after the load, by requests answered and by moment.
 
-use crate::chart::reduce::{BandPoint, band};
+use crate::chart::reduce::{BandPoint, band, medians};
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::SampleFigure;
@@ -38,8 +38,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             }
             div.grid2 {
                 (by_requests(results, figure, gallery))
-                (by_moment(results, &shown, MomentPicture::Memory, gallery))
-                (by_moment(results, &shared, MomentPicture::Shared, gallery))
+                (by_moment(results, &shown, ("moments-memory", "At each moment"), gallery))
+                (by_moment(results, &shared, ("moments-shared", "Shared memory at each moment"), gallery))
             }
         }
         details open { summary { "Numbers" }
@@ -64,13 +64,9 @@ fn by_requests(results: &Results, figure: MemoryFigure, gallery: &mut Gallery) -
         let (Some(first), Some(last)) = (band.first(), band.last()) else { continue };
         let [from, to] = [first.median, last.median].map(|bytes| Unit::Bytes.show(bytes));
         descriptions.push(format!("{}: from {from} to {to}", variant.name));
-        lines.push(PlotLine {
-            label: one_line(&variant.name),
-            class: variant_class(place),
-            stroke: Stroke::Main,
-            points: band.iter().map(|point| (point.x, point.median)).collect(),
-        });
-        bands.push((variant_class(place), band));
+        let (name, class) = (one_line(&variant.name), variant_class(place));
+        lines.push(PlotLine::new(name, class, Stroke::Main, medians(&band)));
+        bands.push((class, band));
     }
     let plot = Plot {
         x_name: format!("{} answered", moments::unit_of_load(results)),
@@ -78,12 +74,9 @@ fn by_requests(results: &Results, figure: MemoryFigure, gallery: &mut Gallery) -
         bands,
         ..Plot::new(Axis::Linear(Unit::Count), Axis::Linear(Unit::Bytes))
     };
-    let caption = Caption {
-        id: "moments-requests",
-        title: "Memory by requests answered",
-        description: &descriptions.join("; "),
-    };
-    gallery.panel("Memory by requests", &plot, &caption)
+    let title = "Memory by requests answered";
+    let caption = Caption::new("moments-requests", title, descriptions.join("; "));
+    gallery.panel("Memory by requests", &plot, caption)
 }
 
 fn sample_figure(figure: MemoryFigure) -> SampleFigure {
@@ -113,27 +106,11 @@ fn request_series(trial: &Trial, figure: SampleFigure) -> RequestSeries {
     series
 }
 
-/// A picture with one place per moment.
-#[derive(Clone, Copy)]
-enum MomentPicture {
-    Memory,
-    Shared,
-}
-
-impl MomentPicture {
-    /// The id and the title.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Memory => ("moments-memory", "At each moment"),
-            Self::Shared => ("moments-shared", "Shared memory at each moment"),
-        }
-    }
-}
-
+/// A picture with one place per moment, with its id and title.
 fn by_moment(
     results: &Results,
     shown: &[&MomentComparison],
-    picture: MomentPicture,
+    (id, title): (&str, &str),
     gallery: &mut Gallery,
 ) -> Markup {
     let mut found: Vec<Moment> = shown.iter().map(|one| one.moment).collect();
@@ -156,13 +133,9 @@ fn by_moment(
             .collect();
         let texts = band.iter().map(|point| Unit::Bytes.show(point.median));
         descriptions.push(format!("{}: {}", variant.name, texts.collect::<Vec<_>>().join(", ")));
-        lines.push(PlotLine {
-            label: one_line(&variant.name),
-            class: variant_class(place),
-            stroke: Stroke::Points,
-            points: band.iter().map(|point| (point.x, point.median)).collect(),
-        });
-        bands.push((variant_class(place), band));
+        let (name, class) = (one_line(&variant.name), variant_class(place));
+        lines.push(PlotLine::new(name, class, Stroke::Points, medians(&band)));
+        bands.push((class, band));
     }
     let ticks = found.iter().enumerate().map(|(at, moment)| (at as f64, tick(*moment))).collect();
     let plot = Plot {
@@ -171,9 +144,7 @@ fn by_moment(
         bands,
         ..Plot::new(Axis::Named(ticks), Axis::Linear(Unit::Bytes))
     };
-    let (id, title) = picture.names();
-    let caption = Caption { id, title, description: &descriptions.join("; ") };
-    gallery.panel(title, &plot, &caption)
+    gallery.panel(title, &plot, Caption::new(id, title, descriptions.join("; ")))
 }
 
 fn tick(moment: Moment) -> String {

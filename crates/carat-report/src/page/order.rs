@@ -5,7 +5,7 @@ use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
 use maud::{Markup, html as markup};
@@ -33,16 +33,15 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         return markup! {};
     }
     let unit = facts::unit(primary);
-    let description = &description(results, &values, unit);
+    let description = description(results, &values, unit);
     let absolute = plot(lines(results, &values), unit);
     let relative: Vec<BlockValues> =
         values.iter().map(|one| differences(one, &values[0])).collect();
     // Without the baseline, whose differences to itself are all zero.
     let relative = lines(results, &relative).into_iter().skip(1).collect();
     let relative = plot(relative, Unit::Fraction);
-    let values_caption = Caption { id: "order-values", title: "Values by block", description };
-    let title = "Differences by block";
-    let differences_caption = Caption { id: "order-differences", title, description };
+    let values_caption = Caption::new("order-values", "Values by block", &description);
+    let caption = Caption::new("order-differences", "Differences by block", description);
     let body = markup! {
         figure {
             figcaption {
@@ -50,8 +49,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 machine; the comparison within blocks removes them. Right: what remains, the difference to the baseline of the same block."
             }
             div.grid2 {
-                (gallery.panel("Values", &absolute, &values_caption))
-                (gallery.panel("Differences within the block", &relative, &differences_caption))
+                (gallery.panel("Values", &absolute, values_caption))
+                (gallery.panel("Differences within the block", &relative, caption))
             }
         }
         details { summary { "Numbers" } (numbers(results, &values, unit)) }
@@ -69,11 +68,10 @@ fn differences(values: &BlockValues, baseline: &BlockValues) -> BlockValues {
 fn lines(results: &Results, values: &[BlockValues]) -> Vec<PlotLine> {
     let variants = results.info.variants.iter().zip(values).enumerate();
     variants
-        .map(|(place, (variant, values))| PlotLine {
-            label: one_line(&variant.name),
-            class: variant_class(place),
-            stroke: if values.len() > DOTTED_BLOCKS { Stroke::Main } else { Stroke::Points },
-            points: reduce(&points(values), COLUMNS),
+        .map(|(place, (variant, values))| {
+            let stroke = if values.len() > DOTTED_BLOCKS { Stroke::Main } else { Stroke::Points };
+            let points = reduce(&points(values), COLUMNS);
+            PlotLine::new(one_line(&variant.name), variant_class(place), stroke, points)
         })
         .collect()
 }
@@ -100,13 +98,12 @@ fn description(results: &Results, values: &[BlockValues], unit: Unit) -> String 
 
 fn numbers(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
     let blocks: BTreeSet<u32> = values.iter().flat_map(|v| v.keys().copied()).collect();
-    let variants = results.info.variants.iter().map(|one| Column::number(&one.name));
-    let columns = std::iter::once(Column::text("block")).chain(variants).collect();
-    let mut all = FactTable::new("Block by block", columns);
-    all.rows.extend(blocks.iter().take(LISTED).map(|block| {
+    let rows = blocks.iter().take(LISTED).map(|block| {
         let values = values.iter().map(|values| Cell::amount(unit, values.get(block).copied()));
-        std::iter::once(Cell::text(block.to_string())).chain(values).collect()
-    }));
+        Cell::row(block.to_string(), values)
+    });
+    let names = results.info.variants.iter().map(|variant| &variant.name);
+    let all = FactTable::new("Block by block").texts(["block"]).numbers(names).rows(rows);
     markup! {
         @if blocks.len() > LISTED {
             p.soft { "The first " (LISTED) " of " (blocks.len()) " blocks; the CSV has all." }

@@ -1,13 +1,13 @@
 //! What was read from outside, as sections of the page of a ledger: maps, holders, and why pages are private.
 
 use crate::census_text::live_bytes;
-use crate::page::elements::{scrollable, value_cell};
+use crate::page::elements;
 use crate::page::gallery::Gallery;
 use crate::page::{heap_map, holders, kept};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
-use crate::unshared_text::{area_words, cause_words, remedy_words};
-use carat_model::OutsideReading;
-use carat_model::Unit;
+use crate::unshared_text::{self, area_words};
+use carat_model::{Bytes, OutsideReading};
 use carat_outside::census::Census;
 use carat_outside::unshared::UnsharedTable;
 use maud::{Markup, html as markup};
@@ -70,54 +70,22 @@ fn unshared(tables: &[UnsharedTable]) -> Markup {
     markup! {
         section #unshared {
             h2 { "Why memory is no longer shared" }
-            p.soft { "Every private page of a forked process, compared with the parent's page at the same address. A page with several causes is divided among them." }
+            p.soft { "Every private page of a forked process, compared with the parent's page at the same address. A page with several causes is divided among them. Touches: pages on which the cause occurs; alone: pages that would still be shared without it." }
             @for table in tables {
                 h3 { "Process " (table.child) ", forked by " (table.parent) }
-                (scrollable("Causes", &causes(table)))
-                details { summary { "By area" } (scrollable("Areas", &areas(table))) }
+                (elements::table(&unshared_text::causes(table)))
+                details { summary { "By area" } (elements::table(&areas(table))) }
             }
         }
     }
 }
 
-fn causes(table: &UnsharedTable) -> Markup {
-    let whole = table.private_bytes.max(1) as f64;
-    markup! {
-        table {
-            thead { tr {
-                th.w scope="col" { "cause" } th scope="col" { "size" } th scope="col" { "share" }
-                th scope="col" { "pages touched" } th scope="col" { "alone" } th.w scope="col" { "what helps" }
-            } }
-            tbody { @for share in &table.causes {
-                tr {
-                    th scope="row" { (cause_words(share.cause)) }
-                    (value_cell(Unit::Bytes, Some(share.bytes)))
-                    (value_cell(Unit::Fraction, Some(share.bytes / whole)))
-                    (value_cell(Unit::Bytes, Some(share.touched_bytes as f64)))
-                    (value_cell(Unit::Bytes, Some(share.alone_bytes as f64)))
-                    td.w { (share.remedy.map(remedy_words).unwrap_or("–")) }
-                }
-            } }
-        }
-    }
-}
-
-fn areas(table: &UnsharedTable) -> Markup {
-    markup! {
-        table {
-            thead { tr {
-                th scope="col" { "area" } th scope="col" { "shared" } th scope="col" { "new" } th scope="col" { "unshared" }
-            } }
-            tbody { @for area in &table.areas {
-                tr {
-                    th scope="row" { (area_words(area.area)) }
-                    @for bytes in [area.shared_bytes, area.new_bytes, area.unshared_bytes] {
-                        (value_cell(Unit::Bytes, Some(bytes as f64)))
-                    }
-                }
-            } }
-        }
-    }
+fn areas(table: &UnsharedTable) -> FactTable {
+    let rows = table.areas.iter().map(|area| {
+        let sizes = [area.shared_bytes, area.new_bytes, area.unshared_bytes];
+        Cell::row(area_words(area.area), sizes.map(|bytes| Cell::bytes(Bytes(bytes))))
+    });
+    FactTable::new("Areas").name("area").numbers(["shared", "new", "unshared"]).rows(rows)
 }
 
 #[cfg(test)]

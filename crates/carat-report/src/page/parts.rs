@@ -1,12 +1,12 @@
 //! The parts of each variant's memory at the end of its load.
 
 use crate::chart::Caption;
-use crate::chart::waterfall::waterfall;
+use crate::chart::bars::bars;
 use crate::facts;
-use crate::page::elements::table;
+use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
-use crate::page::ledger::{part_sizes, waterfall_parts};
-use crate::table::{Cell, Column, FactTable};
+use crate::page::ledger::{part_sizes, waterfall};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::ledger::{Ledger, PartKind};
 use carat_model::{Results, Unit};
@@ -42,7 +42,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }
             }
         }
-        details { summary { "Numbers" } (table(&numbers(&ledgers))) }
+        (number_table(&numbers(&ledgers)))
     };
     gallery.part("parts", &markup! { "What the memory was made of" }, &body)
 }
@@ -57,14 +57,9 @@ fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> 
 }
 
 fn picture(at: usize, variant: &VariantLedger<'_>, reach: f64, gallery: &mut Gallery) -> Markup {
-    let ledger = variant.ledger;
-    let caption = Caption {
-        id: &format!("parts-{at}"),
-        title: &format!("The parts of {}", variant.name),
-        description: &part_sizes(ledger),
-    };
-    let (unexplained, total) = (ledger.unexplained as f64, ledger.pss.0 as f64);
-    gallery.show(waterfall(&waterfall_parts(ledger), unexplained, (total, reach), &caption))
+    let title = format!("The parts of {}", variant.name);
+    let caption = Caption::new(format!("parts-{at}"), title, part_sizes(variant.ledger));
+    gallery.show(bars(&waterfall(variant.ledger), (0.0, reach.max(1.0)), None, caption))
 }
 
 fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
@@ -73,22 +68,17 @@ fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
 }
 
 fn numbers(variants: &[VariantLedger<'_>]) -> FactTable {
-    let ledgers: Vec<&Ledger> = variants.iter().map(|variant| variant.ledger).collect();
-    let names = variants.iter().map(|variant| Column::number(&variant.name));
-    let columns = std::iter::once(Column::text("part")).chain(names).collect();
-    let mut table = FactTable::new("Parts of the memory", columns);
-    for kind in PartKind::ALL {
-        if ledgers.iter().any(|ledger| size(ledger, kind).is_some()) {
-            table.rows.push(row(kind.label(), ledgers.iter().map(|ledger| size(ledger, kind))));
-        }
-    }
-    let unexplained = ledgers.iter().map(|ledger| Some(ledger.unexplained as f64));
-    table.rows.push(row("unexplained", unexplained));
-    table.rows.push(row("total", ledgers.iter().map(|ledger| Some(ledger.pss.0 as f64))));
-    table
-}
-
-fn row(name: &str, sizes: impl Iterator<Item = Option<f64>>) -> Vec<Cell> {
-    let sizes = sizes.map(|size| Cell::amount(Unit::Bytes, size));
-    std::iter::once(Cell::text(name)).chain(sizes).collect()
+    let row = |name: &str, size: &dyn Fn(&Ledger) -> Option<f64>| {
+        let sizes = variants.iter().map(|variant| Cell::amount(Unit::Bytes, size(variant.ledger)));
+        Cell::row(name, sizes)
+    };
+    let is_known = |kind: &PartKind| variants.iter().any(|one| size(one.ledger, *kind).is_some());
+    let parts = PartKind::ALL.into_iter().filter(is_known);
+    let parts = parts.map(|kind| row(kind.label(), &|ledger| size(ledger, kind)));
+    let rest = row("unexplained", &|ledger| Some(ledger.unexplained as f64));
+    let total = row("total", &|ledger| Some(ledger.pss.0 as f64));
+    FactTable::new("Parts of the memory")
+        .texts(["part"])
+        .numbers(variants.iter().map(|variant| &variant.name))
+        .rows(parts.chain([rest, total]))
 }

@@ -3,13 +3,14 @@
 use crate::chart::reduce::{BandPoint, reduce};
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::memory_series::{MemorySeries, series};
-use crate::numbers::{percent, seconds};
-use crate::page::elements::{scrollable, unknown_cell, value_cell};
-use crate::page::frame::{PageOptions, document, footer};
+use crate::numbers::{or_dash, percent, seconds};
+use crate::page::elements::{number_table, table};
+use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
 use crate::page::{growth, ledger, ledger_details, routes};
 use crate::process_names::process_names;
 use crate::recording_text::{class_sentence, outlook_lines};
+use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line, shorten};
 use carat_analysis::findings_beside_growth;
 use carat_analysis::growth::{
@@ -50,28 +51,25 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
     let failures = report.iter().flat_map(|report| &report.failures).map(ToString::to_string);
     let warnings: Vec<String> = warnings.chain(failures).collect();
     let mut gallery = Gallery::default();
-    let body = markup! {
-        header.top { span { "Carat recording of " b { (shorten(&one_line(&recording.info.what), 120)) } } }
-        main {
-            h1 { (title) }
-            @if let Some(lead) = lead(recording) { p.lead { (capital(&lead)) "." } }
-            @for line in outlook_lines(recording) { p.lead { (capital(&line)) "." } }
-            (key_facts(recording))
-            @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
-            (memory_over_time(recording, &title, &mut gallery))
-            (growth_table(recording))
-            (growing_classes(recording))
-            @if let Some(report) = report { (routes::load_section(report)) }
-            @if let Some(last) = &recording.ledger {
-                (ledger::section(last, &mut gallery))
-                (ledger_details::what_to_try(last, &findings_beside_growth(last, &recording.growth)))
-                (ledger_details::details(last))
-            }
+    let about =
+        markup! { "Carat recording of " b { (shorten(&one_line(&recording.info.what), 120)) } };
+    let contents = markup! {
+        h1 { (title) }
+        @if let Some(lead) = lead(recording) { p.lead { (capital(&lead)) "." } }
+        @for line in outlook_lines(recording) { p.lead { (capital(&line)) "." } }
+        (key_facts(recording))
+        @if !warnings.is_empty() { ul.warn { @for warning in &warnings { li { (warning) } } } }
+        (memory_over_time(recording, &title, &mut gallery))
+        (growth_table(recording))
+        (growing_classes(recording))
+        @if let Some(report) = report { (routes::load_section(report)) }
+        @if let Some(last) = &recording.ledger {
+            (ledger::section(last, &mut gallery))
+            (ledger_details::what_to_try(last, &findings_beside_growth(last, &recording.growth)))
+            (ledger_details::details(last))
         }
-        (footer(options))
-        (gallery.data(&[]))
     };
-    document(&title, &body).into_string()
+    page(&title, (&about, &contents), (gallery, &[]), options)
 }
 
 /// The growth of all memory in words.
@@ -104,7 +102,7 @@ fn key_facts(recording: &Recording) -> Markup {
         recording.samples.iter().filter_map(tracked_memory(&recording.samples)).collect();
     markup! {
         dl.facts {
-            div { dt { "recorded" } dd { (format!("{:.1} s", seconds(last))) } }
+            div { dt { "recorded" } dd { (after(last)) } }
             div { dt { "samples" } dd { (recording.samples.len()) } }
             @if let (Some(highest), Some(end)) = (known.iter().max(), known.last()) {
                 div { dt { "highest" } dd data-v=(highest.0) { (highest) } }
@@ -125,7 +123,7 @@ fn key_facts(recording: &Recording) -> Markup {
 }
 
 fn line(label: &str, class: usize, points: MemorySeries) -> PlotLine {
-    PlotLine { label: label.into(), class, stroke: Stroke::Main, points }
+    PlotLine::new(label, class, Stroke::Main, points)
 }
 
 /// A picture of bytes over time.
@@ -161,7 +159,7 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
     let several = several_probes(samples);
     let drawn = [Some(&mut tree), layers.as_mut(), inside.as_mut()];
     with_equal_axes(&mut drawn.into_iter().flatten().collect::<Vec<_>>());
-    let caption = |id, title| Caption { id, title, description };
+    let caption = |id, title| Caption::new(id, title, description);
     let single = samples.iter().all(|sample| sample.partial || sample.rss.is_some());
     let inside_title = if several { "Inside Ruby, per process" } else { "Inside Ruby" };
     markup! {
@@ -176,16 +174,16 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
                     }
                 }
                 div.grid2 {
-                    (gallery.panel("The tree", &tree, &caption("recording-tree", "Memory of the tree")))
+                    (gallery.panel("The tree", &tree, caption("recording-tree", "Memory of the tree")))
                     @if let Some(layers) = layers {
-                        (gallery.panel("By process", &layers, &caption("recording-slots", "Memory by process, stacked")))
+                        (gallery.panel("By process", &layers, caption("recording-slots", "Memory by process, stacked")))
                     }
                     @if let Some(inside) = inside {
-                        (gallery.panel(inside_title, &inside, &caption("recording-inside", "Memory inside Ruby")))
+                        (gallery.panel(inside_title, &inside, caption("recording-inside", "Memory inside Ruby")))
                     }
                 }
             }
-            details { summary { "Numbers" } (samples_table(samples)) }
+            (number_table(&samples_table(samples)))
             @if !recording.markers.is_empty() {
                 details { summary { "Events" } (events_table(recording, &names)) }
             }
@@ -243,7 +241,7 @@ impl GrowthLine {
 
     fn line(&self) -> PlotLine {
         let points = [self.begin, self.end].map(|time| (time, self.bytes(self.rate, time)));
-        PlotLine { label: "fit".into(), class: 2, stroke: Stroke::Reference, points: points.into() }
+        PlotLine::new("fit", 2, Stroke::Reference, points.into())
     }
 
     fn band(&self) -> Option<(usize, Vec<BandPoint>)> {
@@ -388,50 +386,40 @@ fn marker_name(kind: &MarkerKind, names: &ProcessNames) -> String {
 
 /// Every event; the pictures name only those that have room.
 fn events_table(recording: &Recording, names: &ProcessNames) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "after" } th.l scope="col" { "event" } th scope="col" { "process" } } }
-            tbody {
-                @for marker in recording.markers.iter().take(EVENTS) {
-                    tr {
-                        th scope="row" { (format!("{:.1} s", seconds(marker.at_ms))) }
-                        td.l { (marker_name(&marker.what, names)) }
-                        @match marker.what {
-                            MarkerKind::Fork { pid, .. } | MarkerKind::Exit { pid, .. } => td { (pid) },
-                            _ => (unknown_cell()),
-                        }
-                    }
-                }
-            }
-        }
-    };
+    let rows = recording.markers.iter().take(EVENTS).map(|marker| {
+        let pid = match marker.what {
+            MarkerKind::Fork { pid, .. } | MarkerKind::Exit { pid, .. } => Some(pid),
+            _ => None,
+        };
+        let event = Cell::text(marker_name(&marker.what, names));
+        Cell::row(after(marker.at_ms), [event, Cell::text(or_dash(pid))])
+    });
+    let events = FactTable::new("Events").name("after").texts(["event"]).numbers(["process"]);
     let listed = recording.markers.len();
     markup! {
         @if listed > EVENTS { p.soft { "The first " (EVENTS) " of " (listed) "." } }
-        (scrollable("Events", &table))
+        (table(&events.rows(rows)))
     }
+}
+
+fn after(at_ms: u64) -> String {
+    format!("{:.1} s", seconds(at_ms))
 }
 
 fn growth_table(recording: &Recording) -> Markup {
     if recording.growth.is_empty() {
         return markup! {};
     }
-    let table = markup! {
-        table #growth {
-            thead { tr { th scope="col" { "part" } (growth::head()) } }
-            tbody {
-                @for one in recording.growth.iter().filter(|one| !one.is_undecided()) {
-                    tr { th scope="row" { (one.part.label()) } (growth::cells(one)) }
-                }
-            }
-        }
-    };
+    let decided = recording.growth.iter().filter(|one| !one.is_undecided());
+    let rows = decided.map(|one| Cell::row(one.part.label(), growth::cells(one)));
+    let shown = FactTable::new("Growth").id("growth").name("part");
+    let shown = shown.long_texts(["growth"]).numbers(["per day"]).rows(rows);
     let tolerances = tolerances(&recording.growth);
     markup! {
         section {
             h2 { "Growth" }
             @if !tolerances.is_empty() { p.soft { (capital(&tolerances)) "." } }
-            @if recording.growth.iter().any(|one| !one.is_undecided()) { (scrollable("Growth", &table)) }
+            @if !shown.rows.is_empty() { (table(&shown)) }
             @if let Some(open) = undecided_parts(&recording.growth) { p { (capital(&open)) "." } }
         }
     }
@@ -450,26 +438,16 @@ fn growing_classes(recording: &Recording) -> Markup {
     }
 }
 
-fn samples_table(samples: &[Sample]) -> Markup {
+fn samples_table(samples: &[Sample]) -> FactTable {
     let tree = tracked_memory(samples);
     let every = samples.len().div_ceil(ROWS).max(1);
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "after" } th scope="col" { "processes" } th scope="col" { "tree" } th scope="col" { "private" } th scope="col" { "shared" } } }
-            tbody {
-                @for sample in samples.iter().step_by(every) {
-                    tr {
-                        th scope="row" { (format!("{:.1} s", seconds(sample.at_ms))) }
-                        td { (sample.processes) }
-                        @for bytes in [tree(sample), sample.uss, sample.shared] {
-                            (value_cell(Unit::Bytes, bytes.map(|bytes| bytes.0 as f64)))
-                        }
-                    }
-                }
-            }
-        }
-    };
-    scrollable("Memory over time", &table)
+    let rows = samples.iter().step_by(every).map(|sample| {
+        let sizes = [tree(sample), sample.uss, sample.shared].map(Cell::bytes);
+        let cells = [Cell::count(sample.processes)].into_iter().chain(sizes);
+        Cell::row(after(sample.at_ms), cells)
+    });
+    let table = FactTable::new("Memory over time").name("after");
+    table.numbers(["processes", "tree", "private", "shared"]).rows(rows)
 }
 
 #[cfg(test)]

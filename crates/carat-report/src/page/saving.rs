@@ -1,16 +1,16 @@
 //! Where the difference in memory comes from: every part of every variant's ledger against the baseline's, on one scale.
 
-use crate::chart::diverging::{DivergingRow, diverging, reach};
+use crate::chart::bars::{BarRow, bars, reach};
 use crate::chart::{Caption, variant_class};
 use crate::facts;
 use crate::numbers::{bytes_change, signed, signed_bytes};
-use crate::page::elements::table;
+use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
 use crate::page::ledger::colour;
 use crate::part_differences::{
     LedgerLine, PartDifference, VariantParts, heading, moment_of_parts, part_differences,
 };
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line};
 use carat_model::ledger::PartKind;
 use carat_model::{Results, Unit};
@@ -41,7 +41,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             }
             div.grid2 { @for one in drawn { (panel(one, reach, &baseline, gallery)) } }
         }
-        details { summary { "Numbers" } (table(&numbers(&all))) }
+        (number_table(&numbers(&all)))
     };
     gallery.part("saving", &markup! { (heading(&all)) }, &body)
 }
@@ -50,30 +50,27 @@ fn panel(one: &VariantParts, reach: (f64, f64), baseline: &str, gallery: &mut Ga
     let rows = rows(one, reach);
     let notes: Vec<String> =
         rows.iter().map(|row| format!("{}: {}", row.label, row.note)).collect();
-    let caption = Caption {
-        id: &format!("saving-{}", one.place),
-        title: &format!("The parts of {} against {baseline}", one_line(&one.variant)),
-        description: &notes.join("; "),
-    };
+    let title = format!("The parts of {} against {baseline}", one_line(&one.variant));
+    let caption = Caption::new(format!("saving-{}", one.place), title, notes.join("; "));
     markup! {
         div class={ "panel of v" (variant_class(one.place)) } {
             h3 { (one.variant) }
-            (gallery.show(diverging(&rows, reach, baseline, &caption)))
+            (gallery.show(bars(&rows, reach, Some(baseline), caption)))
         }
     }
 }
 
 /// The lines that are large enough to see, the sum of the others, and all memory.
-fn rows(one: &VariantParts, (low, high): (f64, f64)) -> Vec<DivergingRow> {
+fn rows(one: &VariantParts, (low, high): (f64, f64)) -> Vec<BarRow> {
     // A part too small to be seen would be a label without a bar.
     let (shown, others) = one.differing_by(0.004 * (high - low));
     let hidden = shown.len() < one.lines.len();
     let size = high.max(-low);
-    let rest = DivergingRow {
+    let rest = BarRow {
         label: "the others".to_owned(),
         note: signed_bytes(others, size),
         class: Some(0),
-        difference: others,
+        bars: vec![("part", 0.0, others)],
     };
     let rest = hidden.then_some(rest);
     let lines = shown.into_iter().map(|line| row(line, size));
@@ -81,41 +78,41 @@ fn rows(one: &VariantParts, (low, high): (f64, f64)) -> Vec<DivergingRow> {
 }
 
 /// A row whose difference is written in the unit of differences of that `size`, the same in all pictures.
-fn row(line: &PartDifference, size: f64) -> DivergingRow {
+fn row(line: &PartDifference, size: f64) -> BarRow {
     let change = bytes_change(line.baseline, line.variant);
     let difference = signed_bytes(line.difference(), size);
-    DivergingRow {
+    let class = match line.line {
+        LedgerLine::Part(kind) => Some(colour(kind)),
+        LedgerLine::Malloc | LedgerLine::SlotsAndMalloc => Some(colour(PartKind::MallocLive)),
+        LedgerLine::Unexplained | LedgerLine::OfMedians => Some(0),
+        LedgerLine::All => None,
+    };
+    let kind = if class.is_some() { "part" } else { "whole" };
+    BarRow {
         label: line.line.label().to_owned(),
         note: match line.line {
             LedgerLine::OfMedians => difference,
             _ => format!("{change} · {difference}"),
         },
-        class: match line.line {
-            LedgerLine::Part(kind) => Some(colour(kind)),
-            LedgerLine::Malloc | LedgerLine::SlotsAndMalloc => Some(colour(PartKind::MallocLive)),
-            LedgerLine::Unexplained | LedgerLine::OfMedians => Some(0),
-            LedgerLine::All => None,
-        },
-        difference: line.difference(),
+        class,
+        bars: vec![(kind, 0.0, line.difference())],
     }
 }
 
 fn numbers(all: &[VariantParts]) -> FactTable {
-    let numbers = ["blocks", "baseline", "variant's", "difference"].map(Column::number);
-    let columns = [Column::text("variant"), Column::text("part")].into_iter().chain(numbers);
-    let mut table =
-        FactTable::new("Parts of every variant against the baseline", columns.collect());
     let lines =
         all.iter().flat_map(|one| one.lines.iter().chain([&one.all]).map(move |line| (one, line)));
-    table.rows.extend(lines.map(|(one, line)| {
-        vec![
-            Cell::text(&one.variant),
-            Cell::text(line.line.label()),
-            Cell::count(one.blocks),
-            Cell::amount(Unit::Bytes, Some(line.baseline)),
-            Cell::amount(Unit::Bytes, Some(line.variant)),
-            Cell::shown(Some(line.difference()), |bytes| signed(Unit::Bytes, bytes)),
-        ]
-    }));
-    table
+    FactTable::new("Parts of every variant against the baseline")
+        .texts(["variant", "part"])
+        .numbers(["blocks", "baseline", "variant's", "difference"])
+        .rows(lines.map(|(one, line)| {
+            vec![
+                Cell::text(&one.variant),
+                Cell::text(line.line.label()),
+                Cell::count(one.blocks),
+                Cell::amount(Unit::Bytes, line.baseline),
+                Cell::amount(Unit::Bytes, line.variant),
+                Cell::shown(line.difference(), |bytes| signed(Unit::Bytes, bytes)),
+            ]
+        }))
 }

@@ -1,15 +1,15 @@
 //! The share of the tree's memory that its processes share, over time.
 
-use crate::chart::reduce::{band, reduce};
+use crate::chart::reduce::{band, medians, reduce};
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::shared_bytes;
 use crate::numbers::seconds;
-use crate::page::elements::table;
+use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
-use crate::table::{Cell, Column, FactTable};
+use crate::table::{Cell, FactTable};
 use crate::text::one_line;
-use carat_model::{Results, Sample, Trial, Unit};
+use carat_model::{Results, Sample, Unit};
 use maud::{Markup, html as markup};
 
 /// Thin lines in the picture at most.
@@ -33,8 +33,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let thin = (THIN_LINES / results.info.variants.len().max(1)).max(1);
     for (place, variant) in results.info.variants.iter().enumerate() {
         let trials = shared_parts(results, &variant.name);
-        let median: Vec<(f64, f64)> =
-            band(&trials, POINTS).iter().map(|point| (point.x, point.median)).collect();
+        let median = medians(&band(&trials, POINTS));
         let (Some(first), Some(last)) = (median.first(), median.last()) else { continue };
         let (name, class) = (one_line(&variant.name), variant_class(place));
         parts.push(SharedPart { name: name.clone(), first: first.1, last: last.1 });
@@ -43,7 +42,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             let thin_lines = trials.iter().take(thin);
             lines.extend(thin_lines.map(|points| PlotLine::thin(class, reduce(points, COLUMNS))));
         }
-        lines.push(PlotLine { label: name, class, stroke: Stroke::Main, points: median });
+        lines.push(PlotLine::new(name, class, Stroke::Main, median));
     }
     if parts.is_empty() {
         return markup! {};
@@ -55,17 +54,14 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Fraction))
     };
     let description: Vec<String> = parts.iter().map(SharedPart::description).collect();
-    let caption = Caption {
-        id: "sharing",
-        title: "Shared part of the memory over time",
-        description: &description.join("; "),
-    };
+    let title = "Shared part of the memory over time";
+    let caption = Caption::new("sharing", title, description.join("; "));
     let body = markup! {
         figure {
             figcaption { "The part of the tree's memory on pages that several of its processes map. It falls when a process writes to such a page and gets a copy of its own (copy-on-write)." }
-            div.grid2 { (gallery.panel("Shared part", &plot, &caption)) }
+            div.grid2 { (gallery.panel("Shared part", &plot, caption)) }
         }
-        details { summary { "Numbers" } (table(&numbers(&parts))) }
+        (number_table(&numbers(&parts)))
     };
     gallery.part("sharing-over-time", &markup! { "Memory shared between processes" }, &body)
 }
@@ -80,13 +76,9 @@ impl SharedPart {
 /// The shared part over time of every trial in which several processes ran.
 fn shared_parts(results: &Results, variant: &str) -> Vec<Vec<(f64, f64)>> {
     facts::counted_trials(results, variant)
-        .map(trial_shared_part)
-        .filter(|points| points.len() > 1)
+        .map(|trial| trial.samples.iter().filter_map(shared_point).collect())
+        .filter(|points: &Vec<(f64, f64)>| points.len() > 1)
         .collect()
-}
-
-fn trial_shared_part(trial: &Trial) -> Vec<(f64, f64)> {
-    trial.samples.iter().filter_map(shared_point).collect()
 }
 
 fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
@@ -96,12 +88,10 @@ fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
 }
 
 fn numbers(parts: &[SharedPart]) -> FactTable {
-    let titles = ["at first", "at the end"].map(Column::number);
-    let columns = std::iter::once(Column::text("variant")).chain(titles).collect();
-    let mut table = FactTable::new("Shared part of the memory", columns);
-    table.rows.extend(parts.iter().map(|part| {
-        let shares = [part.first, part.last].map(|one| Cell::amount(Unit::Fraction, Some(one)));
-        std::iter::once(Cell::text(&part.name)).chain(shares).collect()
-    }));
-    table
+    let rows = parts.iter().map(|part| {
+        let shares = [part.first, part.last].map(|share| Cell::amount(Unit::Fraction, share));
+        Cell::row(&part.name, shares)
+    });
+    let table = FactTable::new("Shared part of the memory").texts(["variant"]);
+    table.numbers(["at first", "at the end"]).rows(rows)
 }

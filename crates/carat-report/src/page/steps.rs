@@ -2,7 +2,7 @@
 
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
-use crate::page::elements::table;
+use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
 use crate::step_figures::step_table;
 use crate::text::one_line;
@@ -56,7 +56,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         ul.also {
             @for curve in &results.curves { li { strong { (curve.variant) } ": " (wording::curve(curve)) "." } }
         }
-        @if let Some(numbers) = &numbers { details { summary { "Numbers" } (table(numbers)) } }
+        @if let Some(numbers) = &numbers { (number_table(numbers)) }
     };
     gallery.part("steps", &markup! { "Round trips by number of connections" }, &body)
 }
@@ -114,18 +114,9 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
         if trials.len() > 1 {
             lines.extend(trials.into_iter().take(thin).map(|points| PlotLine::thin(class, points)));
         }
-        lines.extend(never_decreasing(&medians).map(|points| PlotLine {
-            label: String::new(),
-            class,
-            stroke: Stroke::Reference,
-            points,
-        }));
-        lines.push(PlotLine {
-            label: one_line(&variant.name),
-            class,
-            stroke: Stroke::Points,
-            points: medians,
-        });
+        let reference = |points| PlotLine::new("", class, Stroke::Reference, points);
+        lines.extend(never_decreasing(&medians).map(reference));
+        lines.push(PlotLine::new(one_line(&variant.name), class, Stroke::Points, medians));
     }
     let plot = Plot {
         x_name: "connections".into(),
@@ -133,12 +124,9 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
         ..Plot::new(Axis::Linear(Unit::Count), Axis::Linear(Unit::Seconds))
     };
     let name = percentile.name;
-    let caption = Caption {
-        id: &format!("steps-{name}"),
-        title: &format!("{name} of round trips by number of connections"),
-        description: &descriptions.join("; "),
-    };
-    gallery.panel(name, &plot, &caption)
+    let title = format!("{name} of round trips by number of connections");
+    let caption = Caption::new(format!("steps-{name}"), title, descriptions.join("; "));
+    gallery.panel(name, &plot, caption)
 }
 
 /// The nearest curve that never decreases; `None` if the points never decrease.

@@ -4,14 +4,13 @@ use crate::chart::Caption;
 use crate::chart::scatter::{Scatter, ScatterDot};
 use crate::figures::in_words;
 use crate::numbers::{count, duration, limit};
-use crate::page::elements::{
-    estimate_cell, scrollable, unknown_cell, verdict_cell, verdict_sentence,
-};
-use crate::page::frame::{PageOptions, document, footer};
+use crate::page::elements::{table, verdict_sentence};
+use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
+use crate::table::{Cell, FactTable};
 use crate::text::{one_line, shorten};
 use crate::tune_facts::{by_goal, change_text, commands, front, headline, worse};
-use carat_analysis::{Hint, TriedConfiguration, TuneOutcome};
+use carat_analysis::{Hint, TuneOutcome};
 use carat_model::{Conclusion, Estimate, Verdict};
 use carat_redact::{SearchReport, redact_search};
 use maud::{Markup, html as markup};
@@ -29,24 +28,20 @@ pub fn tune_html(report: &SearchReport, options: &PageOptions) -> String {
     let outcome = &report.outcome;
     let sentence = headline(outcome);
     let mut gallery = Gallery::default();
-    let body = markup! {
-        header.top { span { "Carat search " b { (report.name) } } }
-        main {
-            h1 { (verdict_sentence(&sentence)) }
-            (attempts(outcome))
-            (start(&report))
-            (key_facts(&report))
-            (confirmation(outcome))
-            (configurations(outcome, &mut gallery))
-            (ablation(outcome))
-            (effects(outcome))
-            (not_tried(outcome))
-            (failures(outcome))
-        }
-        (footer(options))
-        (gallery.data(&[]))
+    let about = markup! { "Carat search " b { (report.name) } };
+    let contents = markup! {
+        h1 { (verdict_sentence(&sentence)) }
+        (attempts(outcome))
+        (start(&report))
+        (key_facts(&report))
+        (confirmation(outcome))
+        (configurations(outcome, &mut gallery))
+        (ablation(outcome))
+        (effects(outcome))
+        (not_tried(outcome))
+        (failures(outcome))
     };
-    document(&sentence.whole(), &body).into_string()
+    page(&sentence.whole(), (&about, &contents), (gallery, &[]), options)
 }
 
 fn attempts(outcome: &TuneOutcome) -> Markup {
@@ -93,38 +88,42 @@ fn key_facts(report: &SearchReport) -> Markup {
     }
 }
 
-/// What the confirmations showed: the only figures that are evidence.
-fn confirmation(outcome: &TuneOutcome) -> Markup {
-    let recommended =
-        outcome.recommendation.as_ref().map(|found| (&found.text, &found.conclusions));
-    let failed = outcome.attempts.iter().map(|attempt| (&attempt.text, &attempt.conclusions));
-    let all: Vec<(&String, &Vec<Conclusion>)> =
-        recommended.into_iter().chain(failed).filter(|(_, all)| !all.is_empty()).collect();
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "configuration" } th.l scope="col" { "metric" } th scope="col" { "difference to the default" }
-                th scope="col" { "blocks" } th.l scope="col" { "verdict" } th.w scope="col" { "in words" }
-            } }
-            @for (text, conclusions) in &all { tbody { @for (row, one) in conclusions.iter().enumerate() { tr {
-                @if row == 0 { th scope="rowgroup" rowspan=(conclusions.len()) { (shorten(text, TEXT)) } }
-                th.l scope="row" { code { (one.metric) } }
-                (estimate_cell(&one.metric, one.estimate))
-                td { (one.blocks) }
-                (verdict_cell(Some(one.verdict)))
-                td.w { (in_words(one)) }
-            } } } }
-        }
-    };
+/// A part of the page with a table; empty without rows.
+fn part(id: &str, title: &str, about: &str, shown: &FactTable) -> Markup {
     markup! {
-        @if !all.is_empty() {
-            section #confirmation {
-                h2 { "Confirmation" }
-                p.soft { "Fresh blocks of the default and one configuration. Only these figures are evidence; everything below is read from the search." }
-                (scrollable("Confirmations", &table))
-            }
+        @if !shown.rows.is_empty() {
+            section id=(id) { h2 { (title) } p.soft { (about) } (table(shown)) }
         }
     }
+}
+
+/// Difference, blocks and verdict.
+fn judged(one: &Conclusion) -> [Cell; 3] {
+    let difference = Cell::known_estimate(&one.metric, one.estimate);
+    [difference, Cell::count(one.blocks), Cell::own_verdict(one)]
+}
+
+/// What the confirmations showed: the only figures that are evidence.
+fn confirmation(outcome: &TuneOutcome) -> Markup {
+    let recommended = outcome.recommendation.iter().map(|found| (&found.text, &found.conclusions));
+    let failed = outcome.attempts.iter().map(|attempt| (&attempt.text, &attempt.conclusions));
+    let rows = recommended.chain(failed).flat_map(|(text, all)| {
+        all.iter().map(|one| {
+            let figures = judged(one).into_iter().chain([Cell::text(in_words(one))]);
+            let cells = [Cell::code(&one.metric)].into_iter().chain(figures);
+            Cell::row(shorten(text, TEXT), cells)
+        })
+    });
+    let shown = FactTable::new("Confirmations")
+        .name("configuration")
+        .texts(["metric"])
+        .numbers(["difference to the default", "blocks"])
+        .texts(["verdict"])
+        .long_texts(["in words"])
+        .rows(rows);
+    let about = "Fresh blocks of the default and one configuration. Only these figures are evidence; everything below is \
+                 read from the search.";
+    part("confirmation", "Confirmation", about, &shown)
 }
 
 /// A picture per metric beside the goal, and the table of every configuration.
@@ -145,7 +144,7 @@ fn configurations(outcome: &TuneOutcome, gallery: &mut Gallery) -> Markup {
                 }
                 div.grid2 { @for picture in &pictures { (picture) } }
             }
-            details open { summary { "Numbers" } (scrollable("Every configuration", &configuration_table(outcome))) }
+            details open { summary { "Numbers" } (configuration_table(outcome)) }
         }
     }
 }
@@ -174,14 +173,11 @@ fn panel(outcome: &TuneOutcome, metric: usize, gallery: &mut Gallery) -> Markup 
         confirmed: confirmed(outcome, names.0).zip(confirmed(outcome, names.1)),
         limit: outcome.metrics[metric].guard.map(|most| worse(outcome, metric) * most),
     };
-    let caption = Caption {
-        id: &format!("front-{metric}"),
-        title: &format!("{} against {}", names.0, names.1),
-        description: &description(outcome, &best, metric),
-    };
-    let picture = scatter.draw(&caption);
+    let title = format!("{} against {}", names.0, names.1);
+    let description = description(outcome, &best, metric);
+    let picture = scatter.draw(Caption::new(format!("front-{metric}"), &title, description));
     markup! {
-        @if let Some(picture) = picture { div.panel { h3 { (names.0) " against " (names.1) } (gallery.show(picture)) } }
+        @if let Some(picture) = picture { div.panel { h3 { (title) } (gallery.show(picture)) } }
     }
 }
 
@@ -211,17 +207,23 @@ fn configuration_table(outcome: &TuneOutcome) -> Markup {
     let metrics: Vec<usize> = (0..outcome.metrics.len()).collect();
     let best = front(outcome, &metrics);
     let recommended = outcome.recommendation.as_ref().map(|found| found.text.as_str());
+    let rows = by_goal(outcome).into_iter().take(CONFIGURATIONS).map(|place| {
+        let tried = &outcome.tried[place];
+        let changes = tried.changes.iter().enumerate().map(|(metric, change)| {
+            Cell::shown(*change, |change| change_text(outcome, metric, Some(change)))
+        });
+        let remark = Cell::text(remark(outcome, place, &best, recommended));
+        let cells = [Cell::count(tried.trials)].into_iter().chain(changes).chain([remark]);
+        Cell::row(shorten(&tried.text, TEXT), cells)
+    });
+    let shown = FactTable::new("Every configuration")
+        .name("configuration")
+        .numbers(["trials"])
+        .numbers(outcome.metrics.iter().map(|shown| &shown.metric))
+        .texts(["remark"])
+        .rows(rows);
     markup! {
-        table {
-            thead { tr {
-                th scope="col" { "configuration" } th scope="col" { "trials" }
-                @for shown in &outcome.metrics { th scope="col" { (shown.metric) } }
-                th.l scope="col" { "remark" }
-            } }
-            tbody { @for place in by_goal(outcome).into_iter().take(CONFIGURATIONS) {
-                (configuration_row(outcome, &outcome.tried[place], remark(outcome, place, &best, recommended)))
-            } }
-        }
+        (table(&shown))
         @if outcome.tried.len() > CONFIGURATIONS { p.soft { "The best " (CONFIGURATIONS) " of " (outcome.tried.len()) "." } }
     }
 }
@@ -238,45 +240,19 @@ fn remark(
     if front.contains(&place) { "no other beats it" } else { "" }
 }
 
-fn configuration_row(outcome: &TuneOutcome, tried: &TriedConfiguration, remark: &str) -> Markup {
-    markup! {
-        tr {
-            th scope="row" { (shorten(&tried.text, TEXT)) }
-            td { (tried.trials) }
-            @for (metric, change) in tried.changes.iter().enumerate() {
-                @match change {
-                    Some(change) => td data-v=(change) { (change_text(outcome, metric, Some(*change))) },
-                    None => (unknown_cell()),
-                }
-            }
-            td.l { (remark) }
-        }
-    }
-}
-
 fn ablation(outcome: &TuneOutcome) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr {
-                th scope="col" { "without" } th scope="col" { "difference to the whole" } th scope="col" { "blocks" } th.l scope="col" { "verdict" }
-            } }
-            tbody { @for one in &outcome.ablation { tr {
-                th scope="row" { (one.setting) }
-                (estimate_cell(&one.conclusion.metric, one.conclusion.estimate))
-                td { (one.conclusion.blocks) }
-                (verdict_cell(Some(one.conclusion.verdict).filter(|verdict| *verdict != Verdict::Undecided)))
-            } } }
-        }
-    };
-    markup! {
-        @if !outcome.ablation.is_empty() {
-            section #ablation {
-                h2 { "Which setting does the work" }
-                p.soft { "The recommended configuration against itself without each of its settings, in fresh blocks. Hints: only the whole was confirmed." }
-                (scrollable("The configuration without each of its settings", &table))
-            }
-        }
-    }
+    let rows = outcome.ablation.iter().map(|one| {
+        let [difference, blocks, verdict] = judged(&one.conclusion);
+        // Undecided, which few blocks are, says nothing here.
+        let is_open = one.conclusion.verdict == Verdict::Undecided;
+        let verdict = if is_open { Cell::default() } else { verdict };
+        Cell::row(&one.setting, [difference, blocks, verdict])
+    });
+    let shown = FactTable::new("The configuration without each of its settings").name("without");
+    let shown = shown.numbers(["difference to the whole", "blocks"]).texts(["verdict"]).rows(rows);
+    let about = "The recommended configuration against itself without each of its settings, in fresh blocks. Hints: only \
+                 the whole was confirmed.";
+    part("ablation", "Which setting does the work", about, &shown)
 }
 
 fn effects(outcome: &TuneOutcome) -> Markup {
@@ -295,19 +271,14 @@ fn effects(outcome: &TuneOutcome) -> Markup {
 }
 
 fn hints(title: &str, hints: &[Hint]) -> Markup {
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "setting" } th scope="col" { "change, %" } th scope="col" { "standard error" } } }
-            tbody { @for hint in hints.iter().take(SETTINGS) { tr {
-                th scope="row" { (shorten(&hint.setting, TEXT)) }
-                td data-v=(hint.change) { (format!("{:+.1}", 100.0 * hint.change)) }
-                td { (format!("{:.1}", 100.0 * hint.standard_error)) }
-            } } }
-        }
-    };
-    markup! {
-        @if !hints.is_empty() { div.panel { h3 { (title) } (scrollable(title, &table)) } }
-    }
+    let rows = hints.iter().take(SETTINGS).map(|hint| {
+        let change = Cell::shown(hint.change, |change| format!("{:+.1}", 100.0 * change));
+        let error = Cell::text(format!("{:.1}", 100.0 * hint.standard_error));
+        Cell::row(shorten(&hint.setting, TEXT), [change, error])
+    });
+    let shown = FactTable::new(title).name("setting");
+    let shown = shown.numbers(["change, %", "standard error"]).rows(rows);
+    markup! { @if !hints.is_empty() { div.panel { h3 { (title) } (table(&shown)) } } }
 }
 
 fn not_tried(outcome: &TuneOutcome) -> Markup {
@@ -322,24 +293,20 @@ fn not_tried(outcome: &TuneOutcome) -> Markup {
 }
 
 fn failures(outcome: &TuneOutcome) -> Markup {
-    let failed: Vec<&TriedConfiguration> =
-        outcome.tried.iter().filter(|tried| tried.failure.is_some()).collect();
-    let table = markup! {
-        table {
-            thead { tr { th scope="col" { "configuration" } th scope="col" { "failed" } th.w scope="col" { "the first time" } } }
-            tbody { @for tried in failed.iter().take(CONFIGURATIONS) { tr {
-                th scope="row" { (shorten(&tried.text, TEXT)) }
-                td { (tried.trials - tried.succeeded) " of " (tried.trials) }
-                td.w { (shorten(tried.failure.as_deref().unwrap_or_default(), TEXT)) }
-            } } }
-        }
-    };
+    let failed = outcome.tried.iter().filter_map(|tried| Some((tried, tried.failure.as_ref()?)));
+    let rows = failed.take(CONFIGURATIONS).map(|(tried, failure)| {
+        let times = format!("{} of {}", tried.trials - tried.succeeded, tried.trials);
+        let cells = [Cell::text(times), Cell::text(shorten(failure, TEXT))];
+        Cell::row(shorten(&tried.text, TEXT), cells)
+    });
+    let shown = FactTable::new("Failed trials").name("configuration").numbers(["failed"]);
+    let shown = shown.long_texts(["the first time"]).rows(rows);
     markup! {
-        @if !failed.is_empty() {
+        @if !shown.rows.is_empty() {
             section #failures {
                 h2 { "Failed trials" }
                 @if !outcome.failing.is_empty() { p { "The server fails with " strong { (outcome.failing.join(", ")) } "." } }
-                (scrollable("Failed trials", &table))
+                (table(&shown))
             }
         }
     }
@@ -353,7 +320,7 @@ mod tests {
     #[test]
     fn the_page_has_the_recommendation_the_pictures_and_what_failed() {
         let page = tune_html(&report(Some(recommended())), &PageOptions::default());
-        for part in [
+        for expected in [
             "uses 31 % less memory",
             "env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb",
             "id=\"front-1\"",
@@ -362,7 +329,7 @@ mod tests {
             "crashed: D is on",
             "Hints, not evidence",
         ] {
-            assert!(page.contains(part), "{part}");
+            assert!(page.contains(expected), "{expected:?} is not in\n{page}");
         }
     }
 

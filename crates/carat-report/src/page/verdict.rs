@@ -3,7 +3,7 @@
 use crate::chart::interval::{IntervalAxis, axis_picture, interval_picture};
 use crate::chart::variant_class;
 use crate::facts;
-use crate::page::elements::{mark_class, verdict_sentence};
+use crate::page::elements::{mark_class, scrollable, verdict_sentence};
 use crate::text::{day, one_line};
 use crate::use_it::UseIt;
 use crate::verdict::{GuardCell, VerdictRow, VerdictTable};
@@ -30,8 +30,8 @@ pub(super) fn first_screen(results: &Results, verdict: &VerdictTable) -> Markup 
 }
 
 fn table(results: &Results, verdict: &VerdictTable) -> Markup {
-    let estimates = verdict.rows.iter().filter_map(|row| row.estimate);
-    let axis = IntervalAxis::new(estimates, results.info.margin);
+    let estimates: Vec<_> = verdict.rows.iter().filter_map(|row| row.estimate).collect();
+    let axis = IntervalAxis::new(&estimates, results.info.margin);
     let compared = verdict.rows.len() > 1;
     let when = results.trials.first().map(|first| day(first.started_ms));
     let table = markup! {
@@ -61,7 +61,7 @@ fn table(results: &Results, verdict: &VerdictTable) -> Markup {
             }
         }
     };
-    markup! { div.scroll tabindex="0" role="region" aria-label="The verdict on every variant" { (table) } }
+    scrollable("The verdict on every variant", &table)
 }
 
 fn figures(row: &VerdictRow, axis: Option<&IntervalAxis>) -> Markup {

@@ -2,11 +2,11 @@
 
 use crate::chart::reduce::reduce;
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke};
-use crate::page::elements::scrollable;
-use crate::page::frame::{PageOptions, document, footer};
+use crate::page::elements::table;
+use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
 use crate::text::{one_line, shorten};
-use crate::watch_text::{moment, watched_name};
+use crate::watch_text::{moment, watched_name, watched_table};
 use carat_model::watch::{WatchSample, WatchedCurve, WatchedPeriod};
 use carat_model::{Bytes, Unit, count};
 use carat_redact::Audience;
@@ -37,27 +37,22 @@ pub fn watch_html(period: &WatchedPeriod, options: &PageOptions) -> String {
     trees.sort_by_key(|tree| std::cmp::Reverse(tree.iter().filter_map(|one| highest(one)).max()));
     let left_out = trees.len().saturating_sub(TREES);
     let mut gallery = Gallery::default();
-    let body = markup! {
-        header.top { span { "Carat watch" } }
-        main {
-            h1 { (title) }
-            section #memory-over-time {
-                h2 { "Memory over time" }
-                p.soft { "Resident memory of each process. Older samples were thinned: of a minute or an hour the largest is kept." }
-                div.grid2 {
-                    @for (number, tree) in trees.iter().take(TREES).enumerate() {
-                        (panel(tree, number, period, &mut gallery))
-                    }
+    let contents = markup! {
+        h1 { (title) }
+        section #memory-over-time {
+            h2 { "Memory over time" }
+            p.soft { "Resident memory of each process. Older samples were thinned: of a minute or an hour the largest is kept." }
+            div.grid2 {
+                @for (number, tree) in trees.iter().take(TREES).enumerate() {
+                    (panel(tree, number, period, &mut gallery))
                 }
-                @if left_out > 0 { p.soft { (count(left_out, "smaller tree")) " not drawn." } }
             }
-            section #processes { h2 { "Processes" } (processes(period)) }
-            section #events { h2 { "Events" } (events(period)) }
+            @if left_out > 0 { p.soft { (count(left_out, "smaller tree")) " not drawn." } }
         }
-        (footer(options))
-        (gallery.data(&[]))
+        section #processes { h2 { "Processes" } (table(&watched_table(period))) }
+        section #events { h2 { "Events" } (events(period)) }
     };
-    document(&title, &body).into_string()
+    page(&title, (&markup! { "Carat watch" }, &contents), (gallery, &[]), options)
 }
 
 /// Without names of the app and command lines where others read the page.
@@ -93,12 +88,8 @@ fn panel(
             .iter()
             .filter_map(|one| Some((since(one.at_ms), one.size()?.0 as f64)))
             .collect();
-        PlotLine {
-            label: curve.process.pid.to_string(),
-            class,
-            stroke: Stroke::Main,
-            points: reduce(&points, COLUMNS),
-        }
+        let points = reduce(&points, COLUMNS);
+        PlotLine::new(curve.process.pid.to_string(), class, Stroke::Main, points)
     });
     let ends = tree.iter().filter_map(|curve| {
         let end = curve.process.end.as_ref()?;
@@ -111,35 +102,7 @@ fn panel(
         ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
     };
     let title = tree.first().map(|curve| watched_name(&curve.process)).unwrap_or_default();
-    let id = format!("watch-{number}");
-    gallery.panel(&title, &plot, &Caption { id: &id, title: &title, description: &title })
-}
-
-fn processes(period: &WatchedPeriod) -> Markup {
-    let row = |curve: &WatchedCurve| {
-        let process = &curve.process;
-        let last = curve.samples.iter().rev().find_map(WatchSample::size);
-        let show = |size: Option<Bytes>| size.map_or("unknown".into(), |size| size.to_string());
-        let end = process.end.as_ref();
-        markup! {
-            tr {
-                th scope="row" { (watched_name(process)) }
-                td.l { (moment(process.first_ms)) }
-                td { (show(highest(curve))) }
-                td { (show(last)) }
-                td.l { @if let Some(end) = end { (moment(end.at_ms)) ": " (end.cause.words()) } @else { "none seen" } }
-            }
-        }
-    };
-    scrollable(
-        "Processes",
-        &markup! {
-            table {
-                thead { tr { th.l { "process" } th.l { "first seen" } th { "highest" } th { "last" } th.l { "end" } } }
-                tbody { @for curve in &period.processes { (row(curve)) } }
-            }
-        },
-    )
+    gallery.panel(&title, &plot, Caption::new(format!("watch-{number}"), &title, &title))
 }
 
 fn events(period: &WatchedPeriod) -> Markup {

@@ -121,18 +121,18 @@ pub(crate) fn draw_host(frame: &mut Frame<'_>, screen: &HostScreen) {
         Constraint::Length(1),
     ];
     let [table, below, foot] = Layout::vertical(heights).areas(frame.area());
-    let (columns, rows) = host_lines(&screen.host, usize::from(table.width.saturating_sub(4)));
-    let widths: Vec<Constraint> = (0..columns.len())
+    let rows = host_lines(&screen.host, usize::from(table.width.saturating_sub(4)));
+    let widths: Vec<Constraint> = (0..rows[0].len())
         .map(|at| {
-            let cells = rows.iter().map(|row| row[at].chars().count());
-            let widest = cells.chain([columns[at].heading().chars().count()]).max().unwrap_or(0);
+            let widest = rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
             Constraint::Length(widest as u16 + 1)
         })
         .collect();
-    let head = Row::new(columns.iter().map(|column| column.heading()))
-        .style(Style::default().add_modifier(Modifier::BOLD));
+    let mut rows = rows.into_iter().map(Row::new);
+    let head = rows.next().unwrap_or_default();
+    let head = head.style(Style::default().add_modifier(Modifier::BOLD));
     let title = format!("Ruby trees, by {}", screen.sort.label());
-    let drawn = Table::new(rows.into_iter().map(Row::new), widths)
+    let drawn = Table::new(rows, widths)
         .header(head)
         .block(Block::bordered().title(title))
         .row_highlight_style(Style::default().add_modifier(Modifier::REVERSED));

@@ -1,19 +1,19 @@
-//! Differences in bytes as bars to both sides of zero, one row each.
+//! Horizontal bars of bytes, one row each: amounts from zero, or differences to both sides of it.
 
-use crate::chart::scale::{AxisScale, distance};
+use crate::chart::scale::AxisScale;
 use crate::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::numbers::AxisUnit;
 use crate::text::shorten;
 use carat_model::Unit;
 
-pub(crate) struct DivergingRow {
+pub(crate) struct BarRow {
     pub label: String,
-    /// The amounts behind the difference, in words.
+    /// The amount in words.
     pub note: String,
     /// Colour of its part; `None` for the whole.
     pub class: Option<usize>,
-    /// Bytes more than in the reference.
-    pub difference: f64,
+    /// The kind of each bar, and the bytes from which to which it reaches.
+    pub bars: Vec<(&'static str, f64, f64)>,
 }
 
 const WIDTH: f64 = 480.0;
@@ -35,31 +35,30 @@ pub(crate) fn reach(differences: impl Iterator<Item = f64>) -> (f64, f64) {
     (low - pad, high + pad)
 }
 
-/// The picture on the scale of `reach`; `reference` is what the differences are to.
-pub(crate) fn diverging(
-    rows: &[DivergingRow],
-    reach: (f64, f64),
-    reference: &str,
-    caption: &Caption<'_>,
+/// The picture from `low` to `high`. With a `reference` the bars are differences to it.
+pub(crate) fn bars(
+    rows: &[BarRow],
+    (low, high): (f64, f64),
+    reference: Option<&str>,
+    caption: Caption,
 ) -> Picture {
     let bottom = TOP + rows.len() as f64 * ROW;
-    let scale = AxisScale::linear(reach, (LEFT, RIGHT));
+    let scale = AxisScale::linear((low, high), (LEFT, RIGHT));
     let mut svg = Svg::new(WIDTH, bottom + 36.0);
-    let ticks = scale.ticks(6);
-    let axis = AxisUnit::of(Unit::Bytes, reach.0.abs().max(reach.1.abs()));
-    for tick in &ticks {
-        let x = scale.at(*tick);
-        for at in 0..rows.len() {
-            // Beside the bars alone: a line over the whole height would cross the texts.
-            let top = TOP + at as f64 * ROW + BAR.0 - 1.0;
-            let class = if *tick == 0.0 { "zero" } else { "grid" };
-            svg.line(class, (x, top), (x, top + BAR.1 + 5.0));
-        }
-        let sign = if *tick > 0.0 { "+" } else { "" };
-        let text = format!("{sign}{}", axis.tick(*tick, distance(&ticks)));
-        svg.text("tick", (x, bottom + 15.0), Anchor::Middle, &text);
-    }
-    let name = format!("difference to {}, {}", shorten(reference, 40), axis.name);
+    let axis = AxisUnit::of(Unit::Bytes, low.abs().max(high.abs()));
+    let ticks = scale.named_ticks(6, |tick, distance| {
+        let sign = if reference.is_some() && tick > 0.0 { "+" } else { "" };
+        format!("{sign}{}", axis.tick(tick, distance))
+    });
+    // Beside the bars alone, where a line over the whole height would cross the texts.
+    let beside = (0..rows.len()).map(|at| TOP + at as f64 * ROW + BAR.0 - 1.0);
+    let (spans, zero) = match reference {
+        None => (vec![(TOP, bottom)], "grid"),
+        Some(_) => (beside.map(|top| (top, top + BAR.1 + 5.0)).collect(), "zero"),
+    };
+    svg.x_ticks((&scale, &ticks), &spans, bottom + 15.0, zero);
+    let to = reference.map(|to| format!("difference to {}, {}", shorten(to, 40), axis.name));
+    let name = to.unwrap_or_else(|| axis.name.to_owned());
     svg.text("axis", (RIGHT, bottom + 31.0), Anchor::End, &name);
     for (at, row) in rows.iter().enumerate() {
         draw_row(&mut svg, row, &scale, TOP + at as f64 * ROW);
@@ -67,16 +66,16 @@ pub(crate) fn diverging(
     svg.finish(caption, serde_json::Value::Null)
 }
 
-fn draw_row(svg: &mut Svg, row: &DivergingRow, scale: &AxisScale, y: f64) {
-    let (zero, end) = (scale.at(0.0), scale.clamped(row.difference));
-    let (left, width) = (zero.min(end), (end - zero).abs());
+fn draw_row(svg: &mut Svg, row: &BarRow, scale: &AxisScale, y: f64) {
     if let Some(class) = row.class {
         svg.open(&format!("p{class}"));
     }
-    // Thinner than a tenth of a pixel is drawn as nothing.
-    if width > 0.05 {
-        let class = if row.class.is_some() { "part" } else { "whole" };
-        svg.rect(class, (left, y + BAR.0), (width, BAR.1));
+    for (kind, from, to) in &row.bars {
+        let (left, right) = (scale.clamped(from.min(*to)), scale.clamped(from.max(*to)));
+        // Thinner than a tenth of a pixel is drawn as nothing.
+        if right - left > 0.05 {
+            svg.rect(kind, (left, y + BAR.0), (right - left, BAR.1));
+        }
     }
     if row.class.is_some() {
         svg.close();
@@ -91,16 +90,16 @@ mod tests {
 
     #[test]
     fn bars_of_opposite_differences_meet_at_zero() {
-        let row = |difference| DivergingRow {
+        let row = |difference| BarRow {
             label: "malloc, free".into(),
             note: String::new(),
             class: Some(2),
-            difference,
+            bars: vec![("part", 0.0, difference)],
         };
+        let reach = reach([-40e6, 40e6].into_iter());
+        let caption = Caption::new("x", "t", "d");
         let rows = [row(-40e6), row(40e6)];
-        let reach = reach(rows.iter().map(|row| row.difference));
-        let caption = Caption { id: "x", title: "t", description: "d" };
-        let text = diverging(&rows, reach, "default", &caption).markup.into_string();
+        let text = bars(&rows, reach, Some("default"), caption).markup.into_string();
         let edge = |marker: &str, at: usize| -> f64 {
             let part = text.split("<rect").nth(at).unwrap().split_once(marker).unwrap().1;
             part.split('"').next().unwrap().parse().unwrap()

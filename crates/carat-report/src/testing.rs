@@ -1,0 +1,93 @@
+//! Results, conclusions and estimates for the tests of this crate.
+
+use carat_model::{
+    Conclusion, Estimate, ExperimentInfo, Outcome, Results, Role, Trial, Variant, Verdict,
+};
+use std::collections::BTreeMap;
+
+/// A difference of a metric of 100 million.
+pub(crate) fn estimate(low: f64, ratio: f64, high: f64) -> Estimate {
+    Estimate {
+        ratio,
+        ratio_interval: (low, high),
+        difference: ratio * 1e8,
+        difference_interval: (low * 1e8, high * 1e8),
+        confidence: 0.98,
+    }
+}
+
+/// What three blocks say about the variant `b` in its primary metric.
+pub(crate) fn conclusion(verdict: Verdict, estimate: Option<Estimate>) -> Conclusion {
+    Conclusion {
+        variant: "b".into(),
+        metric: "memory.pss.final".into(),
+        role: Role::Primary,
+        verdict,
+        estimate,
+        blocks: 3,
+        guard_passed: None,
+        detectable: None,
+        forecast: None,
+        required_confidence: None,
+    }
+}
+
+/// A trial that succeeded and has no figures.
+pub(crate) fn trial(block: u32, variant: &str) -> Trial {
+    Trial {
+        id: String::new(),
+        block,
+        position: 0,
+        variant: variant.into(),
+        outcome: Outcome::Ok,
+        detail: None,
+        started_ms: 0,
+        seconds: 1.0,
+        machine: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        samples: Vec::new(),
+        load_window_ms: None,
+        load: None,
+        notes: Vec::new(),
+        log_tail: String::new(),
+    }
+}
+
+/// An experiment about proportional memory with these variants.
+pub(crate) fn info(variants: &[&str]) -> ExperimentInfo {
+    let variant = |name: &&str| Variant {
+        name: (*name).into(),
+        settings: BTreeMap::new(),
+        controls: Vec::new(),
+    };
+    ExperimentInfo {
+        name: "x".into(),
+        about: None,
+        plan_hash: String::new(),
+        plan_text: String::new(),
+        seed: 1,
+        max_blocks: 3,
+        variants: variants.iter().map(variant).collect(),
+        primary: "memory.pss.final".into(),
+        margin: 0.02,
+        guards: BTreeMap::new(),
+        fleet: None,
+    }
+}
+
+/// Results from which nothing is concluded yet.
+pub(crate) fn results(variants: &[&str], trials: Vec<Trial>) -> Results {
+    Results {
+        info: info(variants),
+        trials,
+        controls: Vec::new(),
+        conclusions: Vec::new(),
+        curves: Vec::new(),
+        growth: Vec::new(),
+        moments: Vec::new(),
+        least: Vec::new(),
+        machines: Vec::new(),
+        classes: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
