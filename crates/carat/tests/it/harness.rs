@@ -4,6 +4,7 @@
 //! with `CARAT_REQUIRE_ALL=1`, as in CI, it fails, except for a root that is made by name only.
 
 use crate::needs::{Need, TestRuby};
+use crate::times::timed;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -66,9 +67,11 @@ macro_rules! require {
 
 /// Runs the tests that the arguments select.
 pub(crate) fn main() -> ExitCode {
-    let mut trials: Vec<Trial> = inventory::iter::<Registration>().flat_map(trials).collect();
-    trials.sort_by(|one, other| one.name().cmp(other.name()));
     let arguments = Arguments::from_args();
+    let alone = arguments.test_threads == Some(1);
+    let all = inventory::iter::<Registration>();
+    let mut trials: Vec<Trial> = all.flat_map(|test| trials(test, alone)).collect();
+    trials.sort_by(|one, other| one.name().cmp(other.name()));
     // `#[ignore]` marks what another command runs, so it does not count as skipped.
     let shows_ignored = arguments.ignored || arguments.include_ignored || arguments.list;
     trials.retain(|trial| shows_ignored || !trial.has_ignored_flag());
@@ -81,14 +84,14 @@ pub(crate) fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-fn trials(test: &Registration) -> Vec<Trial> {
+fn trials(test: &Registration, alone: bool) -> Vec<Trial> {
     // Without the name of the crate, as in the standard harness.
     let name = test.name.split_once("::").map_or(test.name, |(_, name)| name);
     match test.body {
-        TestBody::Once(body) => vec![trial(name.to_owned(), test, body)],
+        TestBody::Once(body) => vec![trial(name.to_owned(), test, alone, body)],
         TestBody::EachRuby(body) => TestRuby::ALL
             .map(|ruby| {
-                trial(format!("{name}::{}", ruby.label()), test, move || {
+                trial(format!("{name}::{}", ruby.label()), test, alone, move || {
                     require!(RubyOf(ruby));
                     body(ruby);
                 })
@@ -97,8 +100,15 @@ fn trials(test: &Registration) -> Vec<Trial> {
     }
 }
 
-fn trial(name: String, test: &Registration, body: impl FnOnce() + Send + 'static) -> Trial {
-    let run = move || match catch_unwind(std::panic::AssertUnwindSafe(body)) {
+fn trial(
+    name: String,
+    test: &Registration,
+    alone: bool,
+    body: impl FnOnce() + Send + 'static,
+) -> Trial {
+    let timed_name = name.clone();
+    let body = std::panic::AssertUnwindSafe(body);
+    let run = move || match timed(&timed_name, alone, || catch_unwind(body)) {
         Ok(()) => Ok(Completion::Completed),
         Err(payload) => completion(payload.as_ref()),
     };

@@ -95,6 +95,7 @@ mod slurm_cluster;
 mod supply;
 mod support;
 mod tidy;
+mod times;
 mod trial_commands;
 mod tune_fake;
 mod tune_run;
