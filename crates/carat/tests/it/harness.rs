@@ -67,8 +67,10 @@ macro_rules! require {
 
 /// Runs the tests that the arguments select.
 pub(crate) fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let alone = arguments.test_threads == Some(1);
+    let mut arguments = Arguments::from_args();
+    // Tests wait about half of their time: for a server, a load at a given rate, the disk.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let alone = *arguments.test_threads.get_or_insert(2 * cores) == 1;
     let all = inventory::iter::<Registration>();
     let mut trials: Vec<Trial> = all.flat_map(|test| trials(test, alone)).collect();
     trials.sort_by(|one, other| one.name().cmp(other.name()));
