@@ -3,6 +3,8 @@
 
 mod kept;
 
+pub use kept::keeper;
+
 use crate::advice::{Finding, findings};
 use carat_model::ledger::{Basis, FileUse, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_model::{

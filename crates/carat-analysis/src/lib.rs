@@ -40,7 +40,7 @@ pub use classes::class_comparisons;
 pub use conclude::conclude;
 pub use curves::curves;
 pub use diagnosis::{
-    Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, class_in_question, diagnosis,
+    Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, class_in_question, diagnosis, keeper,
 };
 pub use forecast::{Forecast, Outlook, forecast};
 pub use grown_most::{GrownFile, GrownMost, grown_most};

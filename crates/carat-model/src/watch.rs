@@ -119,6 +119,9 @@ pub struct WatchCensus {
     pub classes: Vec<WatchedClass>,
     /// Whether classes were left out because the list was full.
     pub cut: bool,
+    /// Who keeps the class that had grown most, where that was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<WatchedKeeper>,
     /// What could not be read, and why.
     pub unknown: Vec<String>,
     /// Processor time of the reading, in seconds.
@@ -133,6 +136,26 @@ pub struct WatchedClass {
     pub slot_bytes: u64,
     /// What they hold from malloc; `None` where the holders were not read.
     pub malloc_bytes: Option<u64>,
+}
+
+impl WatchedClass {
+    /// Bytes of its slots, and of malloc where that is known.
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.slot_bytes.saturating_add(self.malloc_bytes.unwrap_or_default()))
+    }
+}
+
+/// Who keeps the objects of the class that grew most between two readings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedKeeper {
+    /// Unix time in milliseconds of the reading at which it was looked for: a later one may repeat it.
+    pub at_ms: u64,
+    pub class: String,
+    /// Objects of the class at that time.
+    pub objects: u64,
+    /// Who keeps them, or why that is unknown.
+    pub text: String,
+    pub is_known: bool,
 }
 
 /// How a process ended.

@@ -10,6 +10,7 @@
 //! ```text
 //!  census                      one reading of one process: plain data
 //!  glance                      version, allocator and arenas alone, in few reads
+//!  keeper                      who keeps one class, where that is cheap
 //!  unshared                    why pages of a forked process are no longer shared
 //!  who                         who keeps objects alive, by name; heap dumps, written and read
 //!  reach                       what the roots reach, and what a full collection would free
@@ -40,6 +41,7 @@ pub mod fake_ruby;
 pub mod glance;
 pub mod hash;
 pub mod heap;
+pub mod keeper;
 pub mod live;
 pub mod malloc;
 pub mod mapped_file;

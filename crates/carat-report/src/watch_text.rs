@@ -7,7 +7,7 @@ use crate::numbers::{
 use crate::table::{Cell, FactTable};
 use crate::text::{columns, one_line, shorten};
 use carat_model::watch::{
-    LastWords, WatchCensus, WatchSample, WatchedCurve, WatchedPeriod, WatchedProcess,
+    LastWords, WatchCensus, WatchSample, WatchedCurve, WatchedKeeper, WatchedPeriod, WatchedProcess,
 };
 use carat_model::{Bytes, count, grouped};
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ const SHORTEST_MS: u64 = 5 * 60_000;
 /// Characters of a title and of a class.
 const TITLE: usize = 70;
 const CLASS: usize = 60;
+/// Characters that say who keeps a class.
+const KEPT: usize = 300;
 
 /// The last words of processes, the last one first.
 pub fn last_words_text(all: &[LastWords], now_ms: u64) -> String {
@@ -134,10 +136,25 @@ fn growth(words: &LastWords) -> String {
             out += &aligned(&present_parts(last));
         }
     }
+    out += &last.kept.as_ref().map(kept).unwrap_or_default();
     for reason in last.unknown.iter().take(3) {
         let _ = writeln!(out, "  unknown    {reason}");
     }
     out
+}
+
+/// Who keeps what had grown most.
+fn kept(kept: &WatchedKeeper) -> String {
+    let class = shorten(&one_line(&kept.class), CLASS);
+    let text = shorten(&one_line(&kept.text), KEPT);
+    match kept.is_known {
+        true => format!(
+            "  kept       at {} {class} ({}): {text}\n",
+            moment(kept.at_ms),
+            grouped_count(kept.objects, "object")
+        ),
+        false => format!("  kept       who keeps {class} is unknown: {text}\n"),
+    }
 }
 
 fn grown_parts(earlier: &WatchCensus, last: &WatchCensus) -> Vec<(String, String)> {
@@ -175,10 +192,7 @@ fn grown_classes(earlier: &WatchCensus, last: &WatchCensus) -> Vec<(String, Stri
             None => continue,
         };
         let added = class.objects.saturating_sub(was);
-        let bytes = |one: &carat_model::watch::WatchedClass| {
-            one.slot_bytes.saturating_add(one.malloc_bytes.unwrap_or_default())
-        };
-        let more = bytes(class).saturating_sub(known.map_or(0, |known| bytes(known)));
+        let more = class.bytes().0.saturating_sub(known.map_or(0, |known| known.bytes().0));
         // Slots alone hide what the objects hold, so that many objects count too.
         if added > 0 && (more >= WORTH || added >= 1000) {
             grown.push((more, class, added));
@@ -313,6 +327,7 @@ mod tests {
             objects: Some(strings),
             classes: vec![class("String", strings), class("Hash", 10)],
             cut: true,
+            kept: None,
             unknown: Vec::new(),
             cpu_seconds: 0.1,
         }
@@ -365,6 +380,30 @@ mod tests {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("Hash"), "{text}");
+    }
+
+    #[test]
+    fn who_keeps_what_grew_is_said_with_its_moment_and_otherwise_why_it_is_unknown() {
+        let with = |text: &str, is_known| {
+            let kept = WatchedKeeper {
+                at_ms: START + 3_000_000,
+                class: "Visit".into(),
+                objects: 20_000,
+                text: text.into(),
+                is_known,
+            };
+            let mut words = words();
+            words.last.iter_mut().for_each(|last| last.kept = Some(kept.clone()));
+            last_words_text(&[words], START)
+        };
+        let known = with("19,990 of 20,000 by $visits", true);
+        let line = "  kept       at 2026-11-18 11:56:40 UTC Visit (20,000 objects): 19,990 of 20,000 by $visits\n";
+        assert!(known.contains(line), "{known}");
+        let unknown = with("it is too large", false);
+        assert!(
+            unknown.contains("  kept       who keeps Visit is unknown: it is too large\n"),
+            "{unknown}"
+        );
     }
 
     #[test]

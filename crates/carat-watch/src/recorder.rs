@@ -2,11 +2,11 @@
 
 use crate::census::census;
 use crate::ending::ExitStatus;
-use crate::follow::{FollowOptions, Follower, Moment, Round, Senses};
+use crate::follow::{CensusOrder, FollowOptions, Follower, Moment, Round, Senses};
 use crate::kernel::EndReader;
 use crate::metrics::metrics_text;
 use crate::store::{Batch, StoreBounds, WatchStore, WatchStoreError};
-use carat_model::watch::{CensusReason, WatchCensus, WatchEvent};
+use carat_model::watch::{WatchCensus, WatchEvent};
 use carat_proc::process::{Identity, ProcRoot};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -47,8 +47,8 @@ impl Senses for Kernel {
         Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
     }
 
-    fn census(&mut self, process: Identity, why: (u64, CensusReason)) -> WatchCensus {
-        census(&self.root, process, self.owners, why)
+    fn census(&mut self, process: Identity, order: &CensusOrder<'_>) -> WatchCensus {
+        census(&self.root, process, self.owners, order)
     }
 
     fn attend(&mut self, process: Identity) {

@@ -3,8 +3,9 @@
 use carat_model::{Bytes, counted, grouped};
 use carat_outside::who::{ClassHolders, SoleHolder, WhoCensus};
 
-/// The text of the row. `class` is the class in question, `least` the bytes below which an object is not worth naming.
-pub(super) fn keeper(who: &WhoCensus, class: &str, least: Bytes) -> String {
+/// Who keeps the objects of a class, as the end of a sentence that begins with it. Of a single object that keeps less than `least`
+/// bytes nothing is said.
+pub fn keeper(who: &WhoCensus, class: &str, least: Bytes) -> String {
     let of_class = who.classes.iter().find(|one| one.name == class);
     let garbage = of_class.map(garbage).unwrap_or_default();
     if let Some(text) = of_class.and_then(by_one_way) {

@@ -19,12 +19,24 @@ use carat_model::watch::{CensusReason, WatchCensus};
 use carat_proc::process::Identity;
 use std::time::Duration;
 
+/// How a process is to be read.
+#[derive(Debug, Clone, Copy)]
+pub struct CensusOrder<'a> {
+    /// Unix time in milliseconds.
+    pub at_ms: u64,
+    pub reason: CensusReason,
+    /// The reading before it.
+    pub before: Option<&'a WatchCensus>,
+    /// Whether there is time left to find out who keeps what grew.
+    pub may_search: bool,
+}
+
 /// What a follower needs of the kernel beside `/proc`; made up in tests.
 pub trait Senses {
     /// Processor time of this process so far.
     fn cpu(&self) -> Duration;
     /// Reads the memory of a process.
-    fn census(&mut self, process: Identity, why: (u64, CensusReason)) -> WatchCensus;
+    fn census(&mut self, process: Identity, order: &CensusOrder<'_>) -> WatchCensus;
     /// Prepares for the end of a process.
     fn attend(&mut self, process: Identity);
     /// How a process ended; `None` where that is unknown.

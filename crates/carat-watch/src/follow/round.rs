@@ -1,8 +1,8 @@
 //! One round after the other.
 
-use crate::follow::Senses;
 use crate::follow::due::{DueSigns, due, is_urgent};
 use crate::follow::state::{Followed, Follower, Moment, Round, event};
+use crate::follow::{CensusOrder, Senses};
 use crate::metrics::{MetricProcess, MetricState, cause_label};
 use crate::rule::RuleProcess;
 use crate::store::Batch;
@@ -258,7 +258,13 @@ impl<S: Senses> Follower<S> {
                 continue;
             }
             let before = self.senses.cpu();
-            let census = self.senses.census(identity, (now.wall_ms, reason));
+            let order = CensusOrder {
+                at_ms: now.wall_ms,
+                reason,
+                before: self.followed.get(&identity).and_then(|one| one.census.as_ref()),
+                may_search: is_urgent(reason) || self.allowance.allows(),
+            };
+            let census = self.senses.census(identity, &order);
             let cost = self.senses.cpu().saturating_sub(before);
             self.allowance.spend(cost);
             tracing::debug!(process = identity.pid, ?cost, "a reading");

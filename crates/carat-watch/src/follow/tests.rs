@@ -90,7 +90,8 @@ impl Senses for Made {
         self.cpu.get()
     }
 
-    fn census(&mut self, process: Identity, (at_ms, reason): (u64, CensusReason)) -> WatchCensus {
+    fn census(&mut self, process: Identity, order: &CensusOrder<'_>) -> WatchCensus {
+        let CensusOrder { at_ms, reason, .. } = *order;
         self.censuses.push((process.pid, reason));
         self.cpu.set(self.cpu.get() + self.census_costs);
         if let Some(folder) = &self.ends {

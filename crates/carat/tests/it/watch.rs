@@ -2,6 +2,7 @@
 
 use crate::memory_group::MemoryGroup;
 use crate::support::{Folder, Group, Ran, finish, signal, wait_until};
+use carat_watch::store::WatchStore;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -107,18 +108,25 @@ fn end(watch: &mut Group) {
 fn a_leak_of_strings_is_in_the_last_words_of_a_server_that_somebody_killed() {
     require!(Ruby);
     let folder = Folder::new("watch-killed");
-    let mut leaking = Leaking::start(&folder, "begin-killed", None, "0.05");
+    let mut leaking = Leaking::start(&folder, "begin-killed", None, "0.1");
     let mut watch = watch(&folder, "begin-killed");
     sampled(&folder, leaking.child.id(), 3);
     let before = leaking.rss();
     leaking.begin();
     wait_until("it has leaked", || leaking.rss() > before + 60_000_000);
-    std::thread::sleep(Duration::from_secs(2));
+    wait_until("who keeps what grew is known", || {
+        let store = WatchStore::open_to_read(&folder.path("watch.db"));
+        let censuses = store.and_then(|store| store.censuses(1)).unwrap_or_default();
+        censuses.iter().any(|census| census.kept.as_ref().is_some_and(|kept| kept.is_known))
+    });
     leaking.child.kill().unwrap();
     leaking.child.wait().unwrap();
     let ran = last(&folder, leaking.child.id());
     ran.assert_says("malloc, live").assert_says("String  +").assert_says(" objects, ");
     ran.assert_says("RSS ").assert_says("ruby -e $kept");
+    ran.assert_says("  kept       at ")
+        .assert_says("String (")
+        .assert_says("global variable $kept");
     // A kernel before 6.15 tells the status to the parent alone.
     let said = ran.out.contains("was killed by SIGKILL");
     assert!(said || ran.out.contains("whether it exited or was killed is unknown"), "{}", ran.out);
