@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// Arguments of `carat init`
 #[derive(Debug, Clone, clap::Args)]
 #[command(
-    after_help = "It reads Gemfile.lock, Procfile, config.ru, config/puma.rb, config/routes.rb, sidekiq.yml and the Dockerfile, \
-    and starts nothing.\n\nExamples:\n  carat init\n  carat compare carat.toml"
+    after_help = "It reads Gemfile.lock, Procfile, config.ru, the Dockerfile and files of config (Puma, Unicorn, Sidekiq, routes, \
+    database.yml, the production environment), and starts nothing.\n\nExamples:\n  carat init\n  carat compare carat.toml"
 )]
 pub(crate) struct InitArgs {
     /// Folder of the app

@@ -1,6 +1,6 @@
 //! What a command is asked about: a running process, or a file that carat wrote.
 
-mod app_folder;
+mod app;
 mod censuses;
 mod dump_file;
 mod experiment_text;
@@ -10,7 +10,7 @@ mod import;
 mod keeper;
 mod suggest;
 
-pub use app_folder::{AppFolder, AppFolderError, app_experiment};
+pub use app::{AppFolder, AppFolderError, app_experiment};
 pub use censuses::{CensusFileError, read_explained};
 pub use dump_file::{dump_text_bytes, is_dump, open_dump};
 pub use explain::{ExplainError, OutsideRequest, earlier_size, file_ledger, process_ledger};
