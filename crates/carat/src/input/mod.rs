@@ -8,6 +8,7 @@ mod explain;
 mod host;
 mod import;
 mod keeper;
+mod running;
 mod suggest;
 
 pub use app::{AppFolder, AppFolderError, app_experiment};

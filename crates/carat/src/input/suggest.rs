@@ -1,12 +1,16 @@
 //! Writes the experiment that would test the findings about a ledger.
 
 use crate::config::read_text_file;
+use crate::input::app::{AppFolder, app_text};
 use crate::input::experiment_text::{ExperimentText, VariantText, quoted};
 use crate::input::import::CaratFile;
+use crate::input::running::{RunningApp, answers_requests, with_absolute_paths, works_on_jobs};
 use carat_analysis::Finding;
 use carat_load::target::split_url;
+use carat_model::ledger::ProcessLedger;
 use carat_model::recording::RecordedLoad;
 use carat_model::{Ledger, metric};
+use carat_proc::process::ProcRoot;
 use std::path::Path;
 
 /// Why no experiment can be suggested.
@@ -18,6 +22,11 @@ pub enum SuggestError {
     /// Nothing to start.
     #[error("the ledger has no process, so there is no command to start")]
     NoProcess,
+    /// Nothing to send.
+    #[error(
+        "it works on jobs, and a load of jobs is written by hand: see docs/reference/load.md; the settings to compare are {0}"
+    )]
+    Jobs(String),
 }
 
 /// What is known of how a server was started and loaded, besides its ledger.
@@ -28,16 +37,23 @@ pub struct KnownServer {
     load: Option<RecordedLoad>,
     /// The experiment file of results, and the variant that is explained.
     plan: Option<(String, String)>,
+    /// What is in the folder of a running server.
+    app: Option<RunningApp>,
 }
 
 impl KnownServer {
+    /// What the folder of a running process says.
+    pub fn running(root: &ProcRoot, pid: u32) -> Self {
+        Self { app: RunningApp::of(root, pid), ..Self::default() }
+    }
+
     /// What a file says. `variant` chooses among results; without it the baseline.
     pub fn of(file: &CaratFile, variant: Option<&str>) -> Self {
         match file {
             CaratFile::Recording(recording) => Self {
                 command: recording.info.command.clone(),
                 load: recording.load().cloned(),
-                plan: None,
+                ..Self::default()
             },
             CaratFile::Stored(results) | CaratFile::Exported(results) => {
                 let baseline = results.info.variants.first().map(|variant| variant.name.as_str());
@@ -54,7 +70,7 @@ type SuggestedVariant<'a> = (&'a str, &'a str, &'a str);
 /// The text of an experiment file with one variant for every finding that names a setting, in their order.
 ///
 /// # Errors
-/// If no finding names a setting, or the ledger has no process.
+/// If no finding names a setting, the ledger has no process, or no request reaches it.
 pub fn suggested_experiment(
     ledger: &Ledger,
     findings: &[Finding],
@@ -70,10 +86,38 @@ pub fn suggested_experiment(
     }
     let planned = known.plan.as_ref();
     // The results know the whole workload, so their plan is the better start.
-    if let Some(text) = planned.and_then(|(plan, base)| of_plan(plan, base, &variants)) {
+    if let Some(text) = planned.and_then(|(plan, base)| of_plan(plan, base, &variants, None)) {
         return Ok(text);
     }
     let leader = ledger.processes.first().ok_or(SuggestError::NoProcess)?;
+    if known.command.is_empty() && works_on_jobs(&leader.title) {
+        let settings = variants.iter().map(|(_, name, value)| format!("{name} = {value}"));
+        return Err(SuggestError::Jobs(settings.collect::<Vec<_>>().join(", ")));
+    }
+    // A script that runs in the folder of an app is none of its servers.
+    match known.app.as_ref().filter(|_| answers_requests(&leader.title)) {
+        Some(RunningApp::Planned { folder, plan, baseline }) => {
+            if let Some(text) =
+                of_plan(plan, baseline, &variants, Some((folder, puma_workers(ledger))))
+            {
+                return Ok(text);
+            }
+        }
+        Some(RunningApp::Found { folder, app }) => {
+            return Ok(of_app(app, folder, &variants, ledger));
+        }
+        None => {}
+    }
+    Ok(of_command(&leader.title, ledger.processes.len(), &variants, known))
+}
+
+/// An experiment with the command of a recording, or the one that a title looks like.
+fn of_command(
+    title: &str,
+    processes: usize,
+    variants: &[SuggestedVariant<'_>],
+    known: &KnownServer,
+) -> String {
     let comments = match known.command.is_empty() {
         true => [
             "Suggested by `carat explain`. How a server was started cannot be read from outside:",
@@ -86,7 +130,7 @@ pub fn suggested_experiment(
     };
     let port = known.load.as_ref().and_then(|load| port_of(&load.url));
     let command = match known.command.as_slice() {
-        [] => probable_command(&leader.title),
+        [] => probable_command(title),
         words => words.iter().map(|word| with_port(word, port)).collect(),
     };
     let as_it_is = VariantText { name: "as-it-is".into(), ..VariantText::default() };
@@ -106,17 +150,77 @@ pub fn suggested_experiment(
         load: load_text(known.load.as_ref()),
         variants: std::iter::once(as_it_is).chain(suggested).collect(),
         // Of one process RSS is exact and cheap; of several it counts shared pages twice.
-        primary: match ledger.processes.len() {
+        primary: match processes {
             0 | 1 => metric::MEMORY_RSS_FINAL.id,
             _ => metric::MEMORY_PSS_FINAL.id,
         },
         guard: (metric::LATENCY_P95.id, "+5%"),
     };
-    Ok(text.text())
+    text.text()
 }
 
-/// The experiment of results with other variants: the explained one, and the same with each setting.
-fn of_plan(plan: &str, base: &str, variants: &[SuggestedVariant<'_>]) -> Option<String> {
+/// The experiment that `carat init` would write for the app, with other variants.
+fn of_app(
+    app: &AppFolder,
+    folder: &Path,
+    variants: &[SuggestedVariant<'_>],
+    ledger: &Ledger,
+) -> String {
+    let mut text = app_text(app, Some(folder));
+    text.comments = [
+        "Suggested by `carat explain`, for the app in the folder of the server. How the server was started cannot be read from",
+        "outside: check command, environment, page and number of requests before `carat compare`. `carat init` there says more.",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    text.name = "suggested".into();
+    let workers = puma_workers(ledger);
+    if let Some(workers) = workers {
+        // Puma reads it where its configuration names no number, and what Rails generates reads it too.
+        text.environment.push((WORKERS.into(), workers.to_string()));
+        text.ready = text.ready.or_else(|| app.path());
+    }
+    let as_it_is = VariantText { name: "as-it-is".into(), ..VariantText::default() };
+    let is_puma = text.command.iter().any(|word| word == "puma");
+    let suggested = variants.iter().map(|(code, name, value)| {
+        let settings = format!("settings = {{ {} = {} }}", quoted(name), quoted(value));
+        let mut variant =
+            VariantText { name: (*code).to_owned(), comment: None, line: Some(settings.clone()) };
+        if *name == "prepare_fork" && !app.preloads(workers) {
+            variant.comment =
+                Some("It prepares a fork of the loaded app, so the app is loaded before.".into());
+            let command = text.command.iter().map(|word| quoted(word));
+            let command = command.chain(is_puma.then(|| quoted("--preload")));
+            let command = toml::Value::Array(command.collect());
+            variant.line = Some(format!("command = {command}\n{settings}"));
+        }
+        variant
+    });
+    text.variants = std::iter::once(as_it_is).chain(suggested).collect();
+    text.text()
+}
+
+/// How Puma's worker begins its title, and the variable that has the number of workers.
+const PUMA_WORKER: &str = "puma: cluster worker ";
+const WORKERS: &str = "WEB_CONCURRENCY";
+
+/// Workers that the first process of a ledger has, if it is Puma's master.
+fn puma_workers(ledger: &Ledger) -> Option<u32> {
+    let master = ledger.processes.first()?.pid;
+    let is_worker =
+        |one: &&ProcessLedger| one.title.starts_with(PUMA_WORKER) && one.parent == Some(master);
+    let workers = ledger.processes.iter().filter(is_worker).count();
+    u32::try_from(workers).ok().filter(|workers| *workers > 0)
+}
+
+/// The experiment of results, or of a folder and so many workers of Puma, with other variants: the explained one, and the same
+/// with each setting.
+fn of_plan(
+    plan: &str,
+    base: &str,
+    variants: &[SuggestedVariant<'_>],
+    folder: Option<(&Path, Option<u32>)>,
+) -> Option<String> {
     // The plan as text: only variants change, and everything else stays as it was measured.
     let mut table: toml::Table = plan.parse().ok()?;
     let known = table.remove("variant")?;
@@ -128,13 +232,28 @@ fn of_plan(plan: &str, base: &str, variants: &[SuggestedVariant<'_>]) -> Option<
     all.extend(
         variants.iter().map(|(code, name, value)| renamed(&base, code, Some((name, value)))),
     );
+    if let Some((folder, workers)) = folder {
+        with_absolute_paths(&mut table, folder);
+        let server = table.get_mut("server").and_then(toml::Value::as_table_mut);
+        if let (Some(server), Some(workers)) = (server, workers) {
+            let empty = || toml::Value::Table(toml::Table::new());
+            let variables = server.entry("env").or_insert_with(empty).as_table_mut()?;
+            variables.entry(WORKERS).or_insert_with(|| quoted(&workers.to_string()));
+        }
+    }
     table.insert("name".into(), quoted("suggested"));
     table.insert("variant".into(), toml::Value::Array(all));
     let text = toml::to_string(&table).ok()?;
-    Some(format!(
-        "# Suggested by `carat explain`: the experiment of these results with other variants. Relative paths are\n\
-         # relative to the folder of this file.\n{text}"
-    ))
+    let comment = match folder {
+        None => {
+            "# Suggested by `carat explain`: the experiment of these results with other variants. Relative paths are\n\
+             # relative to the folder of this file."
+        }
+        Some(_) => {
+            "# Suggested by `carat explain`: the experiment carat.toml in the folder of the server, with other variants."
+        }
+    };
+    Some(format!("{comment}\n{text}"))
 }
 
 fn renamed(base: &toml::Table, name: &str, setting: Option<(&str, &str)>) -> toml::Value {
@@ -303,7 +422,8 @@ mod tests {
         let load =
             RecordedLoad { url: "http://127.0.0.1:9292/hello?x=1".into(), report: None, plan };
         let command = ["puma", "-b", "tcp://127.0.0.1:9292", "-t", "19292"].map(str::to_owned);
-        let known = KnownServer { command: command.to_vec(), load: Some(load), plan: None };
+        let known =
+            KnownServer { command: command.to_vec(), load: Some(load), ..KnownServer::default() };
         let (text, plan) = suggested(&known);
         for line in [
             "command = [\"puma\", \"-b\", \"tcp://127.0.0.1:{port}\", \"-t\", \"19292\"]",
@@ -331,12 +451,82 @@ mod tests {
             ..RecordedLoadPlan::default()
         };
         let load = RecordedLoad { url: "http://127.0.0.1:9292/".into(), report: None, plan };
-        let known = KnownServer { command: vec!["puma".into()], load: Some(load), plan: None };
+        let known = KnownServer {
+            command: vec!["puma".into()],
+            load: Some(load),
+            ..KnownServer::default()
+        };
         let (text, _) = suggested(&known);
         assert!(text.contains("once = true") && text.contains("u.csv"), "{text}");
         std::fs::remove_file(&file).unwrap();
         let (text, _) = suggested(&known);
         assert!(text.contains("login.toml cannot be read any more"), "{text}");
+    }
+
+    /// A Puma cluster with two workers.
+    fn cluster() -> Ledger {
+        let mut all = ledger("puma 5.6.5 (tcp://127.0.0.1:3000) [shop]");
+        for pid in [2, 3] {
+            let mut worker = ledger("puma: cluster worker 0: 1 [shop]").processes.remove(0);
+            (worker.pid, worker.parent) = (pid, Some(1));
+            all.processes.push(worker);
+        }
+        all
+    }
+
+    fn suggested_in(folder: &Path, ledger: &Ledger) -> Result<(String, Experiment), SuggestError> {
+        let findings = [
+            finding("sharing-eroded", Some(("prepare_fork", "full".into()))),
+            finding("arenas", Some(("arena_max", "2".into()))),
+        ];
+        let app = RunningApp::in_folder(folder.to_owned());
+        let known = KnownServer { app, ..KnownServer::default() };
+        let text = suggested_experiment(ledger, &findings, &known)?;
+        let plan = Experiment::parse(&text, Path::new("s.toml"), Path::new("/elsewhere"))
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        Ok((text, plan))
+    }
+
+    #[test]
+    fn a_server_in_the_folder_of_an_app_is_started_as_the_app_is_with_as_many_workers_and_is_preloaded_for_a_prepared_fork()
+     {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("config.ru", "run App");
+        write("puma.rb", "workers ENV.fetch('WEB_CONCURRENCY', 0)");
+        let (text, plan) = suggested_in(folder.path(), &cluster()).unwrap();
+        assert_eq!(plan.server.env["WEB_CONCURRENCY"], "2", "{text}");
+        assert_eq!(plan.server.dir.as_deref(), Some(folder.path()));
+        assert_eq!(plan.server.command.words()[..3], ["puma", "-C", "puma.rb"]);
+        let preloads = |at: usize| {
+            let command = plan.variants[at].command.as_ref();
+            command.is_some_and(|command| {
+                command.words().last().is_some_and(|word| word == "--preload")
+            })
+        };
+        assert_eq!((preloads(0), preloads(1), preloads(2)), (false, true, false), "{text}");
+        write("puma.rb", "workers 2\npreload_app!");
+        let (text, _) = suggested_in(folder.path(), &cluster()).unwrap();
+        assert!(!text.contains("--preload"), "{text}");
+    }
+
+    #[test]
+    fn the_experiment_of_the_folder_is_used_for_a_server_but_not_for_a_script_and_jobs_are_refused()
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = "name = 'x'\n[server]\ncommand = ['puma', 'a.ru']\nready = { tcp = true }\n[load.http]\npath = '/p'\n\
+                    [[variant]]\nname = 'now'\n[[variant]]\nname = 'y'\nsettings = { arena_max = 2 }\n";
+        std::fs::write(folder.path().join("carat.toml"), plan).unwrap();
+        let (text, plan) = suggested_in(folder.path(), &cluster()).unwrap();
+        assert!(text.contains("carat.toml") && text.contains("path = \"/p\""), "{text}");
+        assert_eq!(plan.server.dir.as_deref(), Some(folder.path()));
+        assert_eq!((plan.variants.len(), plan.server.env["WEB_CONCURRENCY"].as_str()), (3, "2"));
+        let (text, _) = suggested_in(folder.path(), &ledger("ruby import.rb")).unwrap();
+        assert!(text.contains("[\"ruby\", \"import.rb\"]"), "{text}");
+        let jobs = suggested_in(folder.path(), &ledger("sidekiq 6.4.1 shop [0 of 5 busy]"));
+        let said = jobs.unwrap_err().to_string();
+        assert!(said.contains("prepare_fork = full, arena_max = 2"), "{said}");
     }
 
     #[test]

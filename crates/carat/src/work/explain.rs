@@ -250,7 +250,7 @@ fn title<'a>(target: &'a str, ledger: &'a Ledger) -> &'a str {
 
 fn suggest(path: &Path, request: &ExplainRequest, explained: &Explained) -> anyhow::Result<()> {
     let known = match request.target.parse::<u32>() {
-        Ok(_) => KnownServer::default(),
+        Ok(pid) => KnownServer::running(&ProcRoot::default(), pid),
         Err(_) => KnownServer::of(&load(Path::new(&request.target))?, request.variant.as_deref()),
     };
     let text = suggested_experiment(&explained.ledger, &explained.findings, &known)?;
