@@ -23,7 +23,8 @@ const KEPT_END: u64 = 4 << 20;
 /// Time between two looks at its size. The fastest server prints some hundred megabytes meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The end of a log: at most `lines` lines and 16 KiB; empty if there is no such file.
+/// The end of a log: at most `lines` lines and 16 KiB; empty if there is no such file. A backtrace of Ruby takes at most a fifth of
+/// them, so that the error above it is seen.
 pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
     let bytes = File::open(path).and_then(|mut file| {
         let length = file.metadata()?.len();
@@ -35,8 +36,18 @@ pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
     });
     let bytes = bytes.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let all: Vec<&str> = text.lines().collect();
+    let all = without_long_backtraces(&text, lines / 5);
     all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// The lines of a text, of each backtrace only the `most` innermost callers.
+fn without_long_backtraces(text: &str, most: usize) -> Vec<&str> {
+    let mut callers = 0;
+    let is_kept = |line: &&str| {
+        callers = if line.starts_with("\tfrom ") { callers + 1 } else { 0 };
+        callers <= most
+    };
+    text.lines().filter(is_kept).collect()
 }
 
 /// Looks for one text in a growing log and reads every byte once.
@@ -204,6 +215,11 @@ mod tests {
         fs::write(&path, "one\ntwo\nthree\n").unwrap();
         assert_eq!(log_tail(&path, 2), "two\nthree");
         assert_eq!(log_tail(&folder.path().join("none"), 2), "");
+        let callers = "\tfrom b.rb:1:in `require'\n".repeat(60);
+        std::fs::write(&path, format!("a.rb:1: Could not find gem 'x'\n{callers}")).unwrap();
+        assert_eq!(log_tail(&path, 1), "a.rb:1: Could not find gem 'x'");
+        let many = log_tail(&path, 50);
+        assert!(many.starts_with("a.rb:1: Could") && many.lines().count() == 11, "{many}");
     }
 
     #[test]
