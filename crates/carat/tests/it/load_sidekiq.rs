@@ -9,13 +9,13 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 /// A Redis of its own, on a port that the kernel chose.
-struct Redis {
+pub(crate) struct Redis {
     port: u16,
     _server: Group,
 }
 
 impl Redis {
-    fn start(folder: &Folder, more: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Folder, more: &[&str]) -> Self {
         let port = carat::target::free_port().unwrap();
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string()]);
@@ -25,7 +25,7 @@ impl Redis {
         Self { port, _server: server }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
@@ -44,7 +44,7 @@ impl Redis {
 }
 
 /// A Sidekiq with five threads.
-fn sidekiq(folder: &Folder, ruby: TestRuby, redis_url: &str) -> Group {
+pub(crate) fn sidekiq(folder: &Folder, ruby: TestRuby, redis_url: &str) -> Group {
     folder.write("jobs.rb", include_str!("data/jobs.rb"));
     let mut command = ruby.command(None);
     command.args([

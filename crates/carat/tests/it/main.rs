@@ -70,6 +70,7 @@ mod probe_figures;
 mod probe_hardships;
 mod probe_ruby;
 mod ps_run;
+mod ps_servers;
 mod puma_plugin;
 mod real_run;
 mod record_run;

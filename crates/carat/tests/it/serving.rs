@@ -27,12 +27,12 @@ const DELIVERED: &str = r#"[true, "8388608", true, []]"#;
 const NOT_DELIVERED: &str = "[false, nil, false, []]";
 
 /// A folder in which servers run. Daemons leave the group and the session of the test, but not this folder.
-struct Site {
-    folder: Folder,
+pub(crate) struct Site {
+    pub(crate) folder: Folder,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = Folder::new("serving");
         folder.write("config.ru", RACKUP);
         folder.write("unicorn.rb", "worker_processes 2\npreload_app true\n");
@@ -44,7 +44,7 @@ impl Site {
     }
 
     /// A folder in which processes write down what they were started with.
-    fn seen(&self, name: &str) -> String {
+    pub(crate) fn seen(&self, name: &str) -> String {
         let path = self.folder.path(name);
         fs::create_dir_all(&path).unwrap();
         path.display().to_string()
@@ -57,7 +57,7 @@ impl Site {
     }
 
     /// Processes whose working directory is this folder, or that have its mark.
-    fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let here = self.folder.path("").canonicalize().unwrap();
         let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -70,7 +70,7 @@ impl Site {
             .collect()
     }
 
-    fn signal_all(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal_all(&self, signal: rustix::process::Signal) {
         let pids = self.processes().into_iter();
         for pid in pids.filter_map(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)) {
             let _ = rustix::process::kill_process(pid, signal);
