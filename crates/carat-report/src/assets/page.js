@@ -302,7 +302,7 @@
 
   let opened = [];
   addEventListener('beforeprint', () => {
-    opened = all('details:not([open]):not(.part)');
+    opened = all('details:not([open]):not(.part):not(.fold)');
     for (const one of opened) one.open = true;
   });
   addEventListener('afterprint', () => { for (const one of opened) one.open = false; });

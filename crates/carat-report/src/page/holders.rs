@@ -5,7 +5,7 @@ use crate::chart::Caption;
 use crate::chart::treemap::{TreemapBox, treemap};
 use crate::malloc_text::holder_name;
 use crate::numbers::{grouped, grouped_count};
-use crate::page::elements::number_table;
+use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
@@ -38,7 +38,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
             }
             (gallery.show(picture))
         }
-        (number_table(&class_table(classes)))
+        details.fold { summary { "Numbers" } (table(&class_table(classes))) }
     }
 }
 

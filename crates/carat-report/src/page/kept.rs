@@ -73,7 +73,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
             (gallery.show(picture))
         }
         (sole_holders(who))
-        details { summary { "Numbers" } (kept.holders()) }
+        details.fold { summary { "Numbers" } (kept.holders()) }
         @for (number, top) in closer { (kept.closer(top, format!("{id}-{number}"), gallery)) }
     }
 }
@@ -233,7 +233,7 @@ impl KeptPicture<'_> {
         nodes.sort_by_key(|number| (Reverse(self.tree.nodes[*number].all.bytes), *number));
         let rows = nodes.into_iter().map(|number| (self.way(number), self.tree.nodes[number].all));
         markup! {
-            details {
+            details.fold {
                 summary { (top.label) ": " (self.words(top.amount)) }
                 figure id=(id) { (gallery.show(picture)) (self.amounts(&title, "kept by", rows.collect())) }
             }

@@ -139,7 +139,7 @@ fn arenas(process: &ProcessLedger, ledger: &Ledger, open: bool) -> Markup {
     let shown = shown.numbers(["held", "resident", "free", "free share"]).rows(rows);
     let count = process.arenas.len();
     markup! {
-        details open[open] {
+        details.fold open[open] {
             summary { (title(process, ledger)) ": " (count) " arenas" @if count > ARENAS { ", the largest " (ARENAS) } }
             (table(&shown))
         }

@@ -34,20 +34,32 @@ pub(crate) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) 
         @if largest.iter().any(is_kept) {
             section #kept {
                 h2 { "Who keeps it, by name" }
-                @for census in &largest { (kept::section(census, gallery)) }
+                (of_each(&largest, |census| kept::section(census, gallery)))
             }
         }
         section #holders {
             h2 { "Who holds the memory" }
-            @for census in &largest { (holders::section(census, gallery)) }
+            (of_each(&largest, |census| holders::section(census, gallery)))
         }
         section #memory-map {
             h2 { "Where it lies" }
-            @for census in &largest { (heap_map::section(census, gallery)) }
+            (of_each(&largest, |census| heap_map::section(census, gallery)))
             @if left > 0 { p.soft { "The largest " (PROCESSES) " processes; " (left) " more were read." } }
         }
         @if !reading.unshared.is_empty() { (unshared(&reading.unshared)) }
         (denied)
+        p.soft.paper { "Other processes and tables are folded in the page: what is opened there is printed too." }
+    }
+}
+
+/// A part of each process: that of the first, and the others folded, which keeps the page and its print short.
+fn of_each(all: &[&Census], mut part: impl FnMut(&Census) -> Markup) -> Markup {
+    let parts = all.iter().map(|census| (census.process, part(census)));
+    let parts: Vec<(u32, Markup)> = parts.filter(|(_, part)| !part.0.is_empty()).collect();
+    markup! {
+        @for (number, (process, part)) in parts.iter().enumerate() {
+            @if number == 0 { (part) } @else { details.fold { summary { "Process " (process) } (part) } }
+        }
     }
 }
 
@@ -103,6 +115,16 @@ mod tests {
         };
         let page = sections(Some(&refused), &mut gallery).into_string();
         assert!(page.contains("Process 1: permission denied"), "{page}");
+    }
+
+    #[test]
+    fn only_the_part_of_the_first_process_that_has_one_is_not_folded() {
+        let all = [1, 2, 3].map(|process| Census { process, ..Census::default() });
+        let all: Vec<&Census> = all.iter().collect();
+        let part = |census: &Census| markup! { @if census.process > 1 { h3 { (census.process) } } };
+        let text = of_each(&all, part).into_string();
+        let folded = "<details class=\"fold\"><summary>Process 3</summary><h3>3</h3></details>";
+        assert_eq!(text, format!("<h3>2</h3>{folded}"));
     }
 
     #[test]
