@@ -171,17 +171,21 @@ impl AppFolder {
 
     fn variants(&self) -> Vec<VariantText> {
         let default = VariantText { name: "default".into(), ..VariantText::default() };
-        let balanced = profile("balanced", "Less free memory, at little cost.");
+        let little = "Less free memory, at little cost.";
         match self.preloads(None) {
             true => vec![
                 default,
-                balanced,
+                profile("balanced", little),
                 profile(
                     "prefork",
                     "For workers that are forked from a loaded app; needs jemalloc (libjemalloc2).",
                 ),
             ],
-            false => vec![default, balanced, profile("low-memory", "Smaller still, and slower.")],
+            false => vec![
+                default,
+                profile("balanced", &format!("{little} {NO_FORK}")),
+                profile("low-memory", &format!("Smaller still, and slower. {NO_FORK}")),
+            ],
         }
     }
 
@@ -229,6 +233,10 @@ impl AppFolder {
         open
     }
 }
+
+/// Said of a profile with a prepared fork, for an app that forks none; the verdict notes it too.
+const NO_FORK: &str =
+    "Its `prepare_fork` has no effect, because no worker is forked from the loaded app.";
 
 fn profile(name: &str, comment: &str) -> VariantText {
     VariantText {

@@ -144,6 +144,7 @@ fn of_a_new_rails_app_is_said_what_production_lacks_and_its_pid_file_and_log_sta
         r#"RAILS_LOG_TO_STDOUT = "1""#,
         "ready   = { tcp = true",
         r#"profile = "low-memory""#,
+        "# Smaller still, and slower. Its `prepare_fork` has no effect",
     ] {
         assert!(text.contains(expected), "{expected} is not in\n{text}");
     }
