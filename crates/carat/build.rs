@@ -67,7 +67,7 @@ fn embed() -> Result<(), String> {
             for watched in WATCHED {
                 println!("cargo:rerun-if-changed={}", workspace.join(watched).display());
             }
-            build(&workspace, &output.join("embedded"))?
+            build(&workspace, &output)?
         }
     };
     let list = libraries.iter().map(|(name, file)| format!("({name:?}, include_bytes!({file:?}))"));
@@ -112,8 +112,10 @@ fn built_before(folder: &Path, output: &Path) -> Result<Vec<(String, PathBuf)>, 
 }
 
 /// Runs the inner cargo and returns the libraries, each with its name in the binary.
-fn build(workspace: &Path, folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+fn build(workspace: &Path, output: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let target = variable("TARGET")?;
+    // Beside `build/NAME/out`, so that a check and a build, which have an output each, build the libraries once.
+    let folder = output.ancestors().nth(3).unwrap_or(output).join("embedded");
     if !target.ends_with("-gnu") {
         return Err(format!(
             "for {target}, bin/package builds the libraries for Ruby before carat"
@@ -121,7 +123,7 @@ fn build(workspace: &Path, folder: &Path) -> Result<Vec<(String, PathBuf)>, Stri
     }
     let mut cargo = Command::new(variable("CARGO")?);
     cargo.current_dir(workspace).args(["build", "--quiet", "--profile", "embedded"]);
-    cargo.args(["--target", &target]).arg("--target-dir").arg(folder);
+    cargo.args(["--target", &target]).arg("--target-dir").arg(&folder);
     for (package, _) in LIBRARIES {
         cargo.args(["--package", package]);
     }
@@ -129,7 +131,7 @@ fn build(workspace: &Path, folder: &Path) -> Result<Vec<(String, PathBuf)>, Stri
         cargo.env_remove(name);
     }
     // Otherwise the build directory would be that of the outer cargo, which is locked.
-    cargo.env("CARGO_BUILD_BUILD_DIR", folder);
+    cargo.env("CARGO_BUILD_BUILD_DIR", &folder);
     let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     if !status.success() {
         return Err(format!("building the libraries for Ruby failed ({status}); see above"));
@@ -138,8 +140,8 @@ fn build(workspace: &Path, folder: &Path) -> Result<Vec<(String, PathBuf)>, Stri
     let mut libraries = Vec::new();
     for (_, name) in LIBRARIES {
         let file = format!("lib{name}.so");
-        relax_library(&built.join(&file), &folder.join(&file))?;
-        libraries.push((format!("{name}.so"), folder.join(&file)));
+        relax_library(&built.join(&file), &output.join(&file))?;
+        libraries.push((format!("{name}.so"), output.join(&file)));
     }
     Ok(libraries)
 }
