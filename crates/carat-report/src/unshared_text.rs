@@ -56,11 +56,11 @@ fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
 /// A row for each cause.
 pub(crate) fn causes(table: &UnsharedTable) -> FactTable {
     let rows = table.causes.iter().map(|share| {
-        let part = share_of(share.bytes as u64, table.private_bytes);
+        let part = share.bytes / table.private_bytes.max(1) as f64;
         vec![
             Cell::text(cause_words(share.cause)),
             Cell::amount(Unit::Bytes, share.bytes),
-            Cell::text(part),
+            Cell::shown(part, |_| share_of(share.bytes as u64, table.private_bytes)),
             Cell::bytes(Bytes(share.touched_bytes)),
             Cell::bytes(Bytes(share.alone_bytes)),
             Cell::text(share.remedy.map_or("–", remedy_words)),
