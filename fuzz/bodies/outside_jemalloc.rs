@@ -7,6 +7,7 @@ use carat_outside::elf::RubyAnchors;
 use carat_outside::fake::FakeMemory;
 use carat_outside::fake_ruby::{FakeRuby, HEAP};
 use carat_outside::heap::{ClassNames, Heap};
+use carat_outside::jit::Jit;
 use carat_outside::malloc::fake_jemalloc::{
     BLOCK, EXTENTS, FakeJemalloc, LAYOUT_COUNT, LEAF, LIBRARY, RECORDS, ROOT, STACK, STACK_BYTES,
 };
@@ -126,7 +127,8 @@ fn check_owners(memory: &dyn Memory, reading: &MallocReading) {
     let Some(anchors) = RubyAnchors::find(memory) else { return };
     let Ok(heap) = Heap::find(memory, anchors.version) else { return };
     let Ok(mut names) = ClassNames::learn(memory, &heap, &anchors) else { return };
-    let owners = find_owners(memory, &heap, &mut names, &reading.chunks, &[]);
+    let jit = Jit::find(memory, &heap, &reading.chunks);
+    let owners = find_owners(memory, &heap, &mut names, &reading.chunks, &[], jit.as_ref());
     let census = owners.census(&reading.chunks, None);
     let held = reading.chunks.iter().filter(|chunk| chunk.state == ChunkState::Live);
     let mut all = ChunkAmount::default();

@@ -7,6 +7,7 @@ use carat_outside::elf::RubyAnchors;
 use carat_outside::fake::FakeMemory;
 use carat_outside::fake_ruby::{FakeRuby, HEAP};
 use carat_outside::heap::{ClassNames, Heap};
+use carat_outside::jit::Jit;
 use carat_outside::malloc::fake_malloc::{
     BREAK, C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc, HEAP_BYTES, HEAPS, MAIN_ARENA, MAPPED,
 };
@@ -133,7 +134,8 @@ fn check_owners(memory: &FakeMemory, reading: &MallocReading) {
         name: "main".to_owned(),
         stack_pointer: Some(MAPPED + 0x100),
     }];
-    let owners = find_owners(memory, &heap, &mut names, &reading.chunks, &threads);
+    let jit = Jit::find(memory, &heap, &reading.chunks);
+    let owners = find_owners(memory, &heap, &mut names, &reading.chunks, &threads, jit.as_ref());
     let census = owners.census(&reading.chunks, None);
     let held = reading.chunks.iter().filter(|chunk| chunk.held());
     let mut all = ChunkAmount::default();

@@ -17,14 +17,16 @@ pub(super) fn is_in_effect(process: &ProcessLedger, setting: &str) -> bool {
     requested(process, setting).is_some_and(|value| value != "off")
 }
 
-/// The setting by which a remedy is applied.
-fn setting_of(remedy: Remedy) -> Option<&'static str> {
+/// Whether a process was started with the setting by which a remedy is applied.
+fn has_remedy(process: &ProcessLedger, remedy: Remedy) -> bool {
     match remedy {
-        Remedy::PrepareFork => Some("prepare_fork"),
-        Remedy::WarmBeforeFork => Some("warm"),
-        Remedy::FillCallCaches => Some("fill_call_caches"),
-        Remedy::OwnWork => Some("worker_growth"),
-        Remedy::FewerCollections | Remedy::FewerThreads | Remedy::NoCompaction => None,
+        Remedy::PrepareFork => is_in_effect(process, "prepare_fork"),
+        Remedy::WarmBeforeFork => is_in_effect(process, "warm"),
+        // A number of pages can be too small for a compiler, which counts calls.
+        Remedy::CompileBeforeFork => requested(process, "warm") == Some("auto"),
+        Remedy::FillCallCaches => is_in_effect(process, "fill_call_caches"),
+        Remedy::OwnWork => is_in_effect(process, "worker_growth"),
+        Remedy::FewerCollections | Remedy::FewerThreads | Remedy::NoCompaction => false,
     }
 }
 
@@ -36,8 +38,7 @@ pub fn leave_out_remedies_in_effect(ledger: &Ledger, tables: &mut [UnsharedTable
             continue;
         };
         for share in &mut table.causes {
-            let setting = share.remedy.and_then(setting_of);
-            if setting.is_some_and(|setting| is_in_effect(parent, setting)) {
+            if share.remedy.is_some_and(|remedy| has_remedy(parent, remedy)) {
                 share.remedy = None;
             }
         }
@@ -60,6 +61,19 @@ mod tests {
             let parent = ProcessLedger { environment, ..process(10, 1) };
             let ledger = Ledger { processes: vec![parent], ..Ledger::default() };
             let mut tables = [rewritten(11, 1)];
+            leave_out_remedies_in_effect(&ledger, &mut tables);
+            assert_eq!(tables[0].causes[0].remedy.is_some(), offered, "{settings}");
+        }
+    }
+
+    #[test]
+    fn pages_up_to_a_number_do_not_end_what_a_compiler_asks_for() {
+        for (settings, offered) in [("warm=20", true), ("warm=auto", false)] {
+            let environment = vec![(env::SETTINGS.to_owned(), settings.to_owned())];
+            let parent = ProcessLedger { environment, ..process(10, 1) };
+            let ledger = Ledger { processes: vec![parent], ..Ledger::default() };
+            let mut tables = [rewritten(11, 1)];
+            tables[0].causes[0].remedy = Some(Remedy::CompileBeforeFork);
             leave_out_remedies_in_effect(&ledger, &mut tables);
             assert_eq!(tables[0].causes[0].remedy.is_some(), offered, "{settings}");
         }

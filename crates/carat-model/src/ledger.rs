@@ -228,6 +228,17 @@ pub struct FileUse {
     pub mapped: bool,
 }
 
+/// Ruby's compiler in one process. Its code is a part of the ledger ([`PartKind::Jit`]), what it allocates a share of malloc's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JitUse {
+    /// Addresses that it reserved for code.
+    pub reserved: Option<Bytes>,
+    /// Bytes that it has allocated with malloc, by its own count, without malloc's headers. Only the probe asks.
+    pub heap: Option<Bytes>,
+    /// Methods and blocks that it has compiled; 0 while it is off.
+    pub compiled: Option<u64>,
+}
+
 /// The memory of one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessLedger {
@@ -263,6 +274,9 @@ pub struct ProcessLedger {
     pub ruby: Option<String>,
     /// Ruby's heap, if the probe or the reader from outside found it.
     pub heap: Option<RubyHeap>,
+    /// Ruby's compiler, where something of it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jit: Option<JitUse>,
     /// Whole free pages inside malloc: the most that a trim could return. Some may already be returned.
     pub returnable: Option<Bytes>,
     /// Arenas of malloc; where nothing was read inside the process, only the size of their mappings.
@@ -372,6 +386,18 @@ impl Ledger {
             0 => Some(rubies.len()),
             workers => Some(workers),
         }
+    }
+
+    /// Machine code of all Ruby processes, proportional; `None` where one may be missing.
+    pub fn jit_code(&self) -> Option<Bytes> {
+        let rubies = self.rubies()?;
+        let parts = rubies.iter().flat_map(|process| &process.parts);
+        Some(parts.filter(|part| part.kind == PartKind::Jit).map(|part| part.pss).sum())
+    }
+
+    /// A figure of the compiler, summed over all Ruby processes; `None` where one does not tell it.
+    pub fn of_jit(&self, figure: impl Fn(&JitUse) -> Option<u64>) -> Option<u64> {
+        self.rubies()?.iter().map(|process| figure(process.jit.as_ref()?)).sum()
     }
 
     /// Share of the slots of all Ruby processes that are free, as a fraction.
@@ -486,6 +512,7 @@ pub(crate) mod tests {
             },
             ruby: None,
             heap: None,
+            jit: None,
             returnable: None,
             arenas: Vec::new(),
             environment: Vec::new(),

@@ -555,6 +555,43 @@ registry! {
         enough: 0,
         source: MetricSource::Trial(|trial| amount(Some(trial.ledger()?.free_and_all_malloc()?.0))),
     };
+    JIT_CODE = Metric {
+        id: "jit.code",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "machine code that the Ruby processes of the tree compiled at run time, in memory after the last request, proportional; executable memory without a file, so that of another library with a compiler counts too",
+        phrase: "memory of JIT code",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| amount(Some(trial.ledger()?.jit_code()?))),
+    };
+    JIT_HEAP = Metric {
+        id: "jit.heap",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        what: "bytes that Ruby's compiler has allocated with malloc after the last request, by its own count, summed over all Ruby processes whether they share them or not",
+        phrase: "memory of the JIT in malloc",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| {
+            Some(trial.ledger()?.of_jit(|jit| Some(jit.heap?.0))? as f64)
+        }),
+    };
+    JIT_COMPILED = Metric {
+        id: "jit.compiled",
+        unit: Unit::Count,
+        better: Better::Lower,
+        what: "methods and blocks that Ruby's compiler has compiled after the last request, over all Ruby processes, in each of those that share them; 0 where it is off",
+        phrase: "compiled methods",
+        moment: Some(MetricMoment::AfterLoad),
+        least: 0,
+        enough: 0,
+        source: MetricSource::Trial(|trial| {
+            Some(trial.ledger()?.of_jit(|jit| jit.compiled)? as f64)
+        }),
+    };
     MALLOC_FREE_SHARE = Metric {
         id: "malloc.free.share",
         unit: Unit::Fraction,

@@ -9,6 +9,7 @@ use crate::heap::{
     ClassCount, ClassId, ClassNames, ClassPlaces, CountRequest, Heap, HeapCensus, HeapLeftOut,
     SlotHead, SlotType, count,
 };
+use crate::jit::{Jit, JitCensus};
 use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkAmount, ChunkTable, EXTENT_BYTES, MallocCensus, read_malloc};
 use crate::mapped_file::{FileAccess, open_mapped};
@@ -105,6 +106,9 @@ pub struct Census {
     pub malloc: Option<MallocCensus>,
     /// Who holds malloc's chunks.
     pub owners: Option<OwnerCensus>,
+    /// Ruby's compiler; `None` where no bytecode leads to machine code, or that was not looked for: it requires the holders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jit: Option<JitCensus>,
     /// What the roots reach.
     pub reach: Option<ReachCensus>,
     /// Who keeps objects alive.
@@ -425,10 +429,13 @@ fn holder_parts(
     // Also for the owners alone: what a collection would free must not read as if it were kept.
     let reached = complete(memory, reach(memory, heap, &chunks, (anchors, &threads)));
     if let Some(names) = names.filter(|_| options.owners) {
-        let owners = find_owners(memory, heap, names, &chunks, &threads);
+        let jit = Jit::find(memory, heap, &chunks);
+        let owners = find_owners(memory, heap, names, &chunks, &threads, jit.as_ref());
         match memory.stopped() {
             Some(stopped) => census.unknown(CensusPart::Owners, stopped),
             None => {
+                let tables = owners.amount(&chunks, Owner::Jit);
+                census.jit = jit.map(|jit| jit.census(memory, tables));
                 let found = (&owners, &chunks, reached.as_ref().ok());
                 owner_parts(memory, (heap, names), found, options, census);
             }

@@ -15,6 +15,7 @@
 //!  who                         who keeps objects alive, by name; heap dumps, written and read
 //!  reach                       what the roots reach, and what a full collection would free
 //!  owners                      who holds malloc's chunks
+//!  jit                         machine code of Ruby's compiler, and what it keeps for it
 //!  malloc                      arenas and chunks of glibc
 //!  heap                        heap pages, slots, classes
 //!  serving                     which malloc serves
@@ -41,6 +42,7 @@ pub mod fake_ruby;
 pub mod glance;
 pub mod hash;
 pub mod heap;
+pub mod jit;
 pub mod keeper;
 pub mod live;
 pub mod malloc;

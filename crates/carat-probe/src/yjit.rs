@@ -13,9 +13,12 @@ const LAMBDA: &CStr = c"
   yjit = RubyVM::YJIT if defined?(RubyVM::YJIT) && RubyVM::YJIT.respond_to?(:runtime_stats)
   zjit = RubyVM::ZJIT if defined?(RubyVM::ZJIT) && RubyVM::ZJIT.respond_to?(:stats)
   (yjit || zjit) && lambda do |key|
-    next zjit.stats(key == :yjit_alloc_size ? :zjit_alloc_bytes : :code_region_bytes) if zjit&.enabled?
+    if zjit&.enabled?
+      next nil if key == :compiled_iseq_count
+      next zjit.stats(key == :yjit_alloc_size ? :zjit_alloc_bytes : :code_region_bytes)
+    end
     stats = yjit&.enabled? && yjit.runtime_stats
-    next nil unless stats
+    next (0 if yjit && key == :compiled_iseq_count) unless stats
     next stats[key] unless key == :code
     stats[:inline_code_size] && stats[:outlined_code_size] &&
       stats[:inline_code_size] + stats[:outlined_code_size]
@@ -39,6 +42,7 @@ pub(crate) fn read(ruby: &RubyApi, page: &Page) {
         (Own::YjitCode, c"code"),
         (Own::YjitRegion, c"code_region_size"),
         (Own::YjitHeap, c"yjit_alloc_size"),
+        (Own::YjitCompiled, c"compiled_iseq_count"),
     ] {
         let bytes = ruby.call(query, c"call", &[ruby.symbol(key)]).and_then(small_integer);
         if let Some(bytes) = bytes {

@@ -8,6 +8,7 @@ use carat_model::Bytes;
 use carat_model::OutsideReading;
 use carat_outside::census::{Census, CensusPart, UnknownPart};
 use carat_outside::heap::{AgeCensus, ClassCount, ClassPlaces, HeapCensus};
+use carat_outside::jit::JitCensus;
 use carat_redact::Audience;
 use carat_redact::redact_outside;
 use std::fmt::{self, Write};
@@ -92,11 +93,33 @@ fn write_census(out: &mut String, census: &Census, options: CensusTextOptions) -
     if let Some(owners) = &census.owners {
         write_owners(out, owners, options.holders)?;
     }
+    if let Some(jit) = &census.jit {
+        write_jit(out, jit)?;
+    }
     if let Some(reach) = &census.reach {
         write_reach(out, reach)?;
     }
     write_unknown(out, census)?;
     write_cost(out, census)
+}
+
+fn write_jit(out: &mut String, jit: &JitCensus) -> fmt::Result {
+    let reserved = jit.reserved_bytes.map(|bytes| format!(" of {} reserved", Bytes(bytes)));
+    let tables = match jit.tables {
+        Some(tables) => format!(
+            "{} in malloc are reached from bytecode; tables that are not are among those of Ruby's library",
+            Bytes(tables.present)
+        ),
+        None => "what it has in malloc is unknown".to_owned(),
+    };
+    writeln!(
+        out,
+        "  JIT: {} methods and blocks compiled, {} of code{}, {} of it private; {tables}",
+        grouped(jit.compiled),
+        Bytes(jit.code_bytes),
+        reserved.unwrap_or_default(),
+        Bytes(jit.private_bytes)
+    )
 }
 
 fn write_heap(out: &mut String, heap: &HeapCensus) -> fmt::Result {

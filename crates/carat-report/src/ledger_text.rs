@@ -1,11 +1,12 @@
 //! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
 use crate::ledger_files::LedgerFiles;
-use crate::numbers::{UNITS, count, or_question_mark, percent, percent_of};
+use crate::numbers::{UNITS, count, grouped, or_question_mark, percent, percent_of};
 use crate::text::{one_line, shorten, written};
 use carat_analysis::Finding;
 use carat_model::ledger::{
-    Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool, StatusLedger,
+    Arena, Basis, JitUse, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool,
+    StatusLedger,
 };
 use carat_model::{Bytes, Unit};
 use carat_redact::{Audience, redact_ledger};
@@ -51,6 +52,9 @@ fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
         if let Some(heap) = &process.heap {
             write_heap(out, process, heap)?;
         }
+    }
+    for (process, jit) in ledger.processes.iter().filter_map(|one| Some((one, one.jit?))) {
+        write_jit(out, process, jit)?;
     }
     for process in ledger.processes.iter().filter(|process| process.arenas.len() > 1) {
         write_arenas(out, process)?;
@@ -270,6 +274,28 @@ pub(crate) fn largest_arenas(process: &ProcessLedger) -> Vec<&Arena> {
     largest
 }
 
+/// Ruby's compiler, unless it is off.
+fn write_jit(out: &mut String, process: &ProcessLedger, jit: JitUse) -> fmt::Result {
+    let code = process.parts.iter().find(|part| part.kind == PartKind::Jit);
+    let Some(code) = code.filter(|_| jit.compiled != Some(0)) else { return Ok(()) };
+    let reserved = jit.reserved.map(|bytes| format!(" in {bytes} of addresses"));
+    let compiled =
+        jit.compiled.map(|compiled| format!(", {} methods and blocks compiled", grouped(compiled)));
+    let heap = match jit.heap {
+        Some(heap) => format!("{heap} of its own in malloc, as it counts"),
+        None => "what it has in malloc is unknown without the probe".to_owned(),
+    };
+    writeln!(
+        out,
+        "\nJIT of {}: {} of code{}, {} of it private{}; {heap}",
+        process.pid,
+        code.resident,
+        reserved.unwrap_or_default(),
+        code.private,
+        compiled.unwrap_or_default()
+    )
+}
+
 fn write_pool(out: &mut String, pool: &SlotPool) -> fmt::Result {
     let free = pool.fragmentation().map(|share| percent(share, 1));
     writeln!(
@@ -386,6 +412,7 @@ mod tests {
                 }],
                 ..RubyHeap::default()
             }),
+            jit: None,
             returnable: None,
             arenas: arenas(),
             environment: Vec::new(),

@@ -164,6 +164,7 @@ pub(crate) fn holder_name(holder: &HolderAmount) -> String {
         | HolderKind::TransientHeap
         | HolderKind::OtherMemory => name,
         HolderKind::Bytecode => "bytecode".to_owned(),
+        HolderKind::Jit => format!("tables of {name}"),
         HolderKind::Library => format!("library {name}"),
         HolderKind::Thread if name.contains("thread") => name,
         HolderKind::Thread => format!("thread {name}"),

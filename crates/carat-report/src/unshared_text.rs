@@ -116,6 +116,10 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::MallocReused => "malloc: handed out from memory free at the fork",
         Cause::Contents => "contents of inherited objects",
         Cause::VmTables => "Ruby's own tables",
+        Cause::JitCode => "JIT: machine code compiled since the fork",
+        Cause::JitPatches => "JIT: inherited machine code was patched",
+        Cause::JitFields => "JIT: counters and entries in bytecode",
+        Cause::JitTables => "JIT: its tables in malloc",
         Cause::TransientHeap => "the transient heap",
         Cause::LibraryData => "data of libraries",
         Cause::Stacks => "stacks",
@@ -133,6 +137,9 @@ pub(crate) fn remedy_words(remedy: Remedy) -> &'static str {
         }
         Remedy::WarmBeforeFork => {
             "serve some requests in the parent before it forks (`warm = 20`), so that caches are filled while they are shared"
+        }
+        Remedy::CompileBeforeFork => {
+            "compile before the fork what workers use: `warm = \"auto\"` serves pages (`warm_paths`) in the parent until nothing more is compiled"
         }
         Remedy::FillCallCaches => {
             "a full collection of Ruby 3.3 writes most of these: `fill_call_caches = \"on\"`; `ksm = \"on\"` merges such pages again"
@@ -155,6 +162,7 @@ pub(crate) fn area_words(area: Area) -> &'static str {
         Area::Slots => "Ruby slots",
         Area::Malloc => "malloc",
         Area::TransientHeap => "Ruby transient heap",
+        Area::Jit => "JIT code",
         Area::LibraryData => "data of libraries",
         Area::Stacks => "stacks",
         Area::Other => "other memory",

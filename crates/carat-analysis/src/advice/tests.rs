@@ -33,6 +33,7 @@ pub(crate) fn process(pid: u32, parent: u32) -> ProcessLedger {
         allocator,
         ruby: Some("ruby 3.1.2".into()),
         heap: None,
+        jit: None,
         returnable: None,
         arenas: Vec::new(),
         environment: Vec::new(),

@@ -38,6 +38,7 @@ fn process(pid: u32, files: Vec<FileUse>) -> ProcessLedger {
         allocator,
         ruby: Some("ruby 3.3.8".into()),
         heap: None,
+        jit: None,
         returnable: None,
         arenas: Vec::new(),
         environment: Vec::new(),

@@ -371,6 +371,15 @@ impl ChunkTable {
                 || self.first_after(page).is_some_and(|start| start - page < PAGE))
     }
 
+    /// The chunks that cover a part of a range, with their numbers.
+    pub(crate) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (usize, Chunk)> {
+        let first = self.chunks.partition_point(|chunk| chunk.end() <= start);
+        let numbered = self.chunks.iter().enumerate().skip(first);
+        numbered
+            .map(|(number, chunk)| (number, chunk.unpacked()))
+            .take_while(move |(_, chunk)| chunk.address < end)
+    }
+
     /// Whether some chunk begins between two addresses.
     pub(crate) fn begins_within(&self, start: u64, end: u64) -> bool {
         self.first_after(start).is_some_and(|first| first < end)

@@ -52,6 +52,8 @@ pub enum HolderKind {
     Thread,
     /// Other anonymous memory, such as stacks of fibers.
     OtherMemory,
+    /// Tables of Ruby's compiler for the bytecode that it compiled.
+    Jit,
 }
 
 impl OwnerCensus {

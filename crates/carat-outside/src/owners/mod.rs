@@ -19,6 +19,7 @@ pub use threads::{ThreadPlace, read_threads};
 
 use crate::bytes::word_in;
 use crate::heap::{ClassId, ClassNames, Heap, SlotHead, SlotType};
+use crate::jit::Jit;
 use crate::malloc::{ChunkAmount, ChunkSize, ChunkTable};
 use crate::memory::Memory;
 use ground::{GroundKind, find_ground, transient_ranges};
@@ -47,6 +48,8 @@ pub enum Owner {
     Thread(u32),
     /// Other anonymous memory.
     Other,
+    /// Tables of Ruby's compiler, which bytecode leads to.
+    Jit,
 }
 
 /// Who holds each chunk of a table.
@@ -58,6 +61,7 @@ pub struct Owners {
     class_names: HashMap<ClassId, String>,
     libraries: Vec<String>,
     threads: Vec<String>,
+    jit: &'static str,
     needed_bytes: u64,
 }
 
@@ -68,6 +72,7 @@ pub fn find_owners(
     names: &mut ClassNames,
     chunks: &ChunkTable,
     threads: &[ThreadPlace],
+    jit: Option<&Jit>,
 ) -> Owners {
     let mut finder = Finder {
         memory,
@@ -78,6 +83,10 @@ pub fn find_owners(
     };
     finder.collector(heap);
     finder.transient_heap(heap);
+    // Before the bytecode that leads to them.
+    if let Some(jit) = jit {
+        finder.compiler(jit);
+    }
     finder.slots(heap, names);
     for pages in find_ground(memory, heap, chunks, threads) {
         let owner = match pages.kind {
@@ -149,6 +158,17 @@ impl Finder<'_> {
         }
     }
 
+    /// The compiler's tables of each piece of bytecode.
+    fn compiler(&mut self, jit: &Jit) {
+        self.owners.jit = jit.name();
+        let holder = self.number(Owner::Jit);
+        for &address in jit.tables() {
+            if let Some(target) = self.search.target(address) {
+                self.search.point(address, target, holder);
+            }
+        }
+    }
+
     /// Every word of every slot with an object.
     fn slots(&mut self, heap: &Heap, names: &mut ClassNames) {
         let mut bytes = Vec::new();
@@ -202,6 +222,7 @@ impl Owners {
             class_names: HashMap::new(),
             libraries: Vec::new(),
             threads: threads.iter().map(|thread| thread.name.clone()).collect(),
+            jit: "",
             needed_bytes: load.need(0).bytes,
         }
     }
@@ -236,12 +257,23 @@ impl Owners {
             Owner::Library(place) => (HolderKind::Library, name_of(&self.libraries, place)),
             Owner::Thread(place) => (HolderKind::Thread, name_of(&self.threads, place)),
             Owner::Other => (HolderKind::OtherMemory, "other anonymous memory".to_owned()),
+            Owner::Jit => (HolderKind::Jit, self.jit.to_owned()),
         })
     }
 
     /// What each holds, nobody included; those that hold nothing are left out. `chunks` is the table that was searched.
     pub fn amounts(&self, chunks: &ChunkTable) -> Vec<(Owner, ChunkAmount)> {
         self.amounts_of(chunks, &|_| true)
+    }
+
+    /// What one holds.
+    pub fn amount(&self, chunks: &ChunkTable, owner: Owner) -> ChunkAmount {
+        let amounts = self.amounts(chunks);
+        amounts
+            .into_iter()
+            .find(|(one, _)| *one == owner)
+            .map(|(_, amount)| amount)
+            .unwrap_or_default()
     }
 
     /// The same of some of the chunks, by their number in the table.

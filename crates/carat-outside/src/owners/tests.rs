@@ -4,6 +4,7 @@ use super::{ChunkLoad, HolderKind, Owner, OwnerCensus, Owners, ThreadPlace, find
 use crate::elf::RubyAnchors;
 use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::{ClassNames, Heap};
+use crate::jit::Jit;
 use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
 use crate::malloc::{ChunkAmount, ChunkTable, read_malloc};
 use crate::memory::Memory;
@@ -54,7 +55,9 @@ impl FakeProcess {
             name: "worker".to_owned(),
             stack_pointer: Some(STACK + 0x3000),
         }];
-        let owners = find_owners(&memory, &heap, &mut names, &reading.chunks, &threads);
+        let jit = Jit::find(&memory, &heap, &reading.chunks);
+        let owners =
+            find_owners(&memory, &heap, &mut names, &reading.chunks, &threads, jit.as_ref());
         let census = owners.census(&reading.chunks, None);
         let announced = ChunkLoad::of(&reading.census, 0).need(7).bytes;
         assert!(census.needed_bytes <= announced, "{announced} of {}", census.needed_bytes);

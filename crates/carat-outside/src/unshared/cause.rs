@@ -31,7 +31,7 @@ pub enum Cause {
     GcBitmaps,
     /// Call and constant caches in bytecode were filled or emptied.
     BytecodeCaches,
-    /// Counters and flags of bytecode, such as those with which a compiler chooses methods.
+    /// Counters and flags of bytecode other than those of the compiler.
     BytecodeCounters,
     /// Tables of methods and classes, and their caches.
     MethodTables,
@@ -43,6 +43,15 @@ pub enum Cause {
     Contents,
     /// Ruby's own tables: symbols, strings, threads.
     VmTables,
+    /// Machine code that Ruby's compiler wrote since the fork, on pages of its own or behind inherited code.
+    JitCode,
+    /// Inherited machine code that was patched: jumps to stubs that were compiled since, and code that is no longer valid
+    /// (yjit/src/core.rs, `gen_branch_stub`, `invalidate_block_version`).
+    JitPatches,
+    /// Counters of calls, entries and pointers of the compiler in inherited bytecode.
+    JitFields,
+    /// The compiler's tables in malloc: written, or on pages that are new since the fork.
+    JitTables,
     /// The transient heap (Ruby 2.7 to 3.2).
     TransientHeap,
     /// Data of libraries.
@@ -65,6 +74,8 @@ pub enum Remedy {
     PrepareFork,
     /// Serve some requests in the parent before it forks, so that caches are filled while they are shared.
     WarmBeforeFork,
+    /// Serve requests in the parent until its compiler has compiled what workers use: `warm = "auto"`.
+    CompileBeforeFork,
     /// Give call sites without a cache one before the fork: `fill_call_caches = "on"`. A full collection of Ruby 3.3 writes to them.
     FillCallCaches,
     /// Compact in the parent before the fork, and not in workers.
@@ -79,7 +90,7 @@ pub enum Remedy {
 
 impl Cause {
     /// Every cause, in the order of a table of equal amounts.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 25] = [
         Self::NewSinceFork,
         Self::SameBytes,
         Self::AgeBits,
@@ -95,6 +106,10 @@ impl Cause {
         Self::MallocReused,
         Self::Contents,
         Self::VmTables,
+        Self::JitCode,
+        Self::JitPatches,
+        Self::JitFields,
+        Self::JitTables,
         Self::TransientHeap,
         Self::LibraryData,
         Self::Stacks,
@@ -114,6 +129,9 @@ impl Cause {
             | Self::TransientHeap => Remedy::PrepareFork,
             Self::BytecodeCaches | Self::MethodTables | Self::VmTables | Self::Contents => {
                 Remedy::WarmBeforeFork
+            }
+            Self::JitCode | Self::JitPatches | Self::JitFields | Self::JitTables => {
+                Remedy::CompileBeforeFork
             }
             Self::SameBytes if REWRITES_EMPTY_CALL_CACHES.contains(version) => {
                 Remedy::FillCallCaches

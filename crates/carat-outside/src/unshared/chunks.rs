@@ -2,6 +2,7 @@
 
 use crate::bytes::word_in;
 use crate::heap::Heap;
+use crate::jit::Jit;
 use crate::malloc::ChunkTable;
 use crate::memory::{Memory, PAGE, PAGE_LENGTH};
 use crate::number_set::NumberSet;
@@ -24,6 +25,8 @@ pub(super) enum ChunkHolder {
     VmTables,
     /// A thread's stack or storage.
     Thread,
+    /// Ruby's compiler.
+    Jit,
     /// Other objects, or unknown.
     Contents,
 }
@@ -37,6 +40,8 @@ pub(super) struct ChunkView<'a> {
     pub(super) before: Option<&'a NumberSet>,
     pub(super) descriptors: &'a Descriptors,
     pub(super) moves: &'a Moves,
+    /// The compiler of the child; `None` where nothing was compiled.
+    pub(super) jit: Option<&'a Jit>,
     /// Who holds the child's chunk with that number.
     pub(super) holder: &'a dyn Fn(usize) -> ChunkHolder,
 }
@@ -45,6 +50,19 @@ impl ChunkView<'_> {
     /// Whether chunks lie on a page.
     pub(super) fn covers(&self, page: u64) -> bool {
         self.now.find(page).or_else(|| self.now.find(page.saturating_add(PAGE - 1))).is_some()
+    }
+
+    /// The causes of a page that the parent does not have: the compiler's tables, and what else lies there.
+    pub(super) fn causes_of_new(&self, page: u64) -> PageCauses {
+        // What is free there came with what is not.
+        let held = self.now.within(page, page + PAGE).filter(|(_, chunk)| chunk.held());
+        let causes: PageCauses = held
+            .map(|(number, _)| match (self.holder)(number) {
+                ChunkHolder::Jit => (Cause::JitTables, 0),
+                _ => (Cause::NewSinceFork, 0),
+            })
+            .collect();
+        if causes.is_empty() { PageCauses::from([(Cause::NewSinceFork, 0)]) } else { causes }
     }
 
     /// The causes on a page whose bytes differ.
@@ -81,6 +99,10 @@ impl ChunkView<'_> {
         }
         match (self.holder)(number) {
             ChunkHolder::Collector => Cause::GcBitmaps,
+            ChunkHolder::Jit => Cause::JitTables,
+            ChunkHolder::Bytecode if self.jit.is_some_and(|jit| jit.is_field(&chunk, address)) => {
+                Cause::JitFields
+            }
             ChunkHolder::Bytecode if self.is_reference(value) => Cause::BytecodeCaches,
             ChunkHolder::Bytecode => Cause::BytecodeCounters,
             ChunkHolder::MethodTables => Cause::MethodTables,

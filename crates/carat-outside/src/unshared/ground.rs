@@ -1,6 +1,7 @@
 //! What lies on a page of the child.
 
 use crate::heap::{Bitmap, Heap};
+use crate::jit::Jit;
 use crate::memory::{MemoryRegion, PAGE};
 use crate::unshared::table::Area;
 use carat_ruby::version::TRANSIENT_HEAP;
@@ -27,12 +28,13 @@ pub(super) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    pub(super) fn new(regions: &[MemoryRegion], heap: &'a Heap) -> Self {
+    pub(super) fn new(regions: &[MemoryRegion], heap: &'a Heap, jit: Option<&Jit>) -> Self {
         let transient = TRANSIENT_HEAP.contains(heap.version());
         let areas = regions.iter().enumerate().map(|(at, region)| {
             let before = at.checked_sub(1).and_then(|before| regions.get(before));
             let before = before.filter(|before| before.end == region.start);
-            (region.start, area_of(region, before, transient))
+            let is_jit = jit.is_some_and(|jit| jit.is_code(region));
+            (region.start, if is_jit { Area::Jit } else { area_of(region, before, transient) })
         });
         Self { heap, regions: areas.collect() }
     }

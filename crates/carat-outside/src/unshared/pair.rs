@@ -1,8 +1,10 @@
 //! Compares a forked process with its parent, page by page.
 
+use crate::bytes::word_in;
 use crate::canary;
 use crate::elf::RubyAnchors;
 use crate::heap::{ClassNames, Heap, HeapUnknown};
+use crate::jit::{Jit, is_new_code};
 use crate::live::{LiveMemory, Pacing};
 use crate::malloc::{ChunkTable, NoMalloc, read_malloc};
 use crate::memory::{Memory, PAGE, PAGE_LENGTH, PageEntry, ReadingStopped};
@@ -68,11 +70,14 @@ pub fn compare(request: &PairRequest<'_>) -> Result<UnsharedTable, PairError> {
     }
     let (heap, anchors) = heap_of(&child, request.child)?;
     let malloc = Chunks::read(request, (&mut child, &mut parent), &heap, &mut unknown)?;
-    let owners = owners_of(request, &child, (&heap, &anchors, malloc.as_ref()), &mut unknown);
+    let jit = malloc.as_ref().and_then(|malloc| Jit::find(&child, &heap, &malloc.now));
+    let found = (&heap, &anchors, malloc.as_ref(), jit.as_ref());
+    let owners = owners_of(request, &child, found, &mut unknown);
     let mut tally = Tally::default();
     let holder = |number: usize| holder_of(owners.as_ref(), number);
     let both: (&dyn Memory, &dyn Memory) = (&parent, &child);
-    let frames_known = compare_pages(both, &heap, malloc.as_ref(), &holder, &mut tally);
+    let found = (&heap, malloc.as_ref(), jit.as_ref());
+    let frames_known = compare_pages(both, found, &holder, &mut tally);
     // Last: what could not be read so far would count as new or as unread.
     is_whole(&parent, &child, &anchors)?;
     if let Ok((private, shared)) = files {
@@ -106,14 +111,14 @@ fn ask_for(request: &PairRequest<'_>, need: MemoryNeed) -> Result<(), Refused> {
 fn owners_of(
     request: &PairRequest<'_>,
     child: &LiveMemory,
-    (heap, anchors, malloc): (&Heap, &RubyAnchors, Option<&Chunks>),
+    (heap, anchors, malloc, jit): (&Heap, &RubyAnchors, Option<&Chunks>, Option<&Jit>),
     unknown: &mut Vec<String>,
 ) -> Option<(Owners, ClassNames)> {
     let malloc = malloc?;
     match ClassNames::learn(child, heap, anchors) {
         Ok(mut names) => {
             let threads = read_threads(request.proc, request.child);
-            Some((find_owners(child, heap, &mut names, &malloc.now, &threads), names))
+            Some((find_owners(child, heap, &mut names, &malloc.now, &threads, jit), names))
         }
         Err(reason) => {
             unknown.push(format!("who holds malloc's chunks: {reason}"));
@@ -187,6 +192,7 @@ fn holder_of(owners: Option<&(Owners, ClassNames)>, number: usize) -> ChunkHolde
         Owner::GcTables => ChunkHolder::Collector,
         Owner::Library(_) => ChunkHolder::VmTables,
         Owner::Thread(_) => ChunkHolder::Thread,
+        Owner::Jit => ChunkHolder::Jit,
         Owner::Class(class) => match names.name(class) {
             "(internal) imemo iseq"
             | "(internal) imemo callcache"
@@ -204,12 +210,11 @@ fn holder_of(owners: Option<&(Owners, ClassNames)>, number: usize) -> ChunkHolde
 /// Counts every page of the child's private mappings. Returns whether the kernel shows page frames.
 fn compare_pages(
     (parent, child): (&dyn Memory, &dyn Memory),
-    heap: &Heap,
-    malloc: Option<&Chunks>,
+    (heap, malloc, jit): (&Heap, Option<&Chunks>, Option<&Jit>),
     holder: &dyn Fn(usize) -> ChunkHolder,
     tally: &mut Tally,
 ) -> bool {
-    let ground = Ground::new(child.regions(), heap);
+    let ground = Ground::new(child.regions(), heap, jit);
     let descriptors = Descriptors::of(heap);
     let moves = Moves::find((parent, child), heap);
     let chunks = malloc.map(|malloc| ChunkView {
@@ -219,6 +224,7 @@ fn compare_pages(
         before: malloc.before.as_ref(),
         descriptors: &descriptors,
         moves: &moves,
+        jit,
         holder,
     });
     let (descriptors, moves) = (&descriptors, &moves);
@@ -242,7 +248,7 @@ fn compare_pages(
                 tally.page(area, state);
                 match state {
                     PageState::Shared | PageState::Parted => {}
-                    PageState::New => tally.whole(Cause::NewSinceFork, 1),
+                    PageState::New => tally.divide(&comparison.causes_of_new(area, page)),
                     PageState::Unshared => tally.divide(&comparison.causes(area, page)),
                 }
             }
@@ -279,6 +285,15 @@ impl Comparison<'_> {
         self.chunks.as_ref().is_some_and(|chunks| chunks.covers(page))
     }
 
+    /// The causes of a page that only the child has.
+    fn causes_of_new(&self, area: Area, page: u64) -> PageCauses {
+        match (area, &self.chunks) {
+            (Area::Jit, _) => PageCauses::from([(Cause::JitCode, 0)]),
+            (Area::Malloc, Some(chunks)) => chunks.causes_of_new(page),
+            _ => PageCauses::from([(Cause::NewSinceFork, 0)]),
+        }
+    }
+
     /// The causes on a page that both have; none if one of them cannot be read any more.
     fn causes(&self, area: Area, page: u64) -> PageCauses {
         let (mut was, mut is) = ([0; PAGE_LENGTH], [0; PAGE_LENGTH]);
@@ -289,7 +304,11 @@ impl Comparison<'_> {
         if was == is {
             // A collection clears the bits of all objects and sets those of the same objects again.
             let bitmaps = self.descriptors.touch(page);
-            let cause = if bitmaps { Cause::GcBitmaps } else { Cause::SameBytes };
+            let cause = match area {
+                _ if bitmaps => Cause::GcBitmaps,
+                Area::Jit => Cause::JitPatches,
+                _ => Cause::SameBytes,
+            };
             return PageCauses::from([(cause, 0)]);
         }
         let pair = PagePair { at: page, parent: &was, child: &is };
@@ -300,6 +319,7 @@ impl Comparison<'_> {
                 return slot_causes(both, self.heap.version(), moves, pair);
             }
             (Area::Malloc, Some(chunks), _) => return chunks.causes(pair),
+            (Area::Jit, ..) => return causes_of_code(pair),
             (Area::TransientHeap, ..) => Cause::TransientHeap,
             (Area::LibraryData, ..) => Cause::LibraryData,
             (Area::Stacks, ..) => Cause::Stacks,
@@ -317,6 +337,17 @@ impl Comparison<'_> {
         }
         causes
     }
+}
+
+/// The causes on an inherited page of machine code.
+fn causes_of_code(pair: PagePair<'_>) -> PageCauses {
+    let mut causes = PageCauses::new();
+    for at in pair.changed(0, PAGE_LENGTH) {
+        let words = word_in(pair.parent, at).zip(word_in(pair.child, at));
+        let is_new = words.is_some_and(|(was, is)| is_new_code(was, is));
+        *causes.entry(if is_new { Cause::JitCode } else { Cause::JitPatches }).or_default() += 1;
+    }
+    causes
 }
 
 #[cfg(test)]

@@ -57,6 +57,8 @@ pub enum Area {
     Malloc,
     /// Ruby's transient heap.
     TransientHeap,
+    /// Machine code of Ruby's compiler.
+    Jit,
     /// Data of libraries.
     LibraryData,
     /// Stacks.

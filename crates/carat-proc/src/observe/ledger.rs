@@ -5,6 +5,7 @@ use crate::observe::directory::Directory;
 use crate::observe::files::files_in_use;
 use crate::observe::pagemap::Pagemap;
 use crate::observe::parts::Groups;
+use crate::observe::ruby_signs::jit_reserved;
 use crate::observe::sampler::read_rollup;
 use crate::observe::stacks::stack_pointers;
 use crate::observe::{
@@ -12,7 +13,7 @@ use crate::observe::{
 };
 use crate::process::{Identity, ProcError, ProcRoot, parse_stat};
 use carat_model::ledger::{
-    Arena, Basis, DetectedAllocator, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap,
+    Arena, Basis, DetectedAllocator, JitUse, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap,
     StatusLedger,
 };
 use carat_model::{Bytes, command_line, one_line};
@@ -198,6 +199,7 @@ fn process_ledger(
             .and_then(|probe| probe.ruby.clone())
             .or_else(|| ruby_library(&reading.mappings)),
         heap: probe.and_then(|probe| ruby_heap(probe, groups)),
+        jit: jit_use(&reading.mappings, probe),
         returnable: probe.and_then(|probe| probe.returnable),
         arenas: arenas(&reading.mappings, &regions, probe),
         environment: settings_in(&reading.text("environ")),
@@ -256,6 +258,15 @@ fn ruby_heap(probe: &ProbeFigures, groups: Groups) -> Option<RubyHeap> {
         malloc_of_ruby: probe.malloc_of_ruby,
         old_objects: probe.old_objects,
     })
+}
+
+/// Ruby's compiler: what its mappings show, and what is known of the inside.
+fn jit_use(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> Option<JitUse> {
+    let inside = probe.and_then(|probe| probe.jit);
+    let reserved = jit_reserved(mappings).map(Bytes);
+    let known = inside.is_some() || reserved.is_some();
+    let inside = inside.unwrap_or_default();
+    known.then_some(JitUse { reserved, ..inside })
 }
 
 /// The arenas that were read. Without figures one for each mapping with the shape of an arena; free memory is then unknown.

@@ -4,7 +4,7 @@ use crate::observe::host::origins;
 use crate::observe::{MallocFigures, ProbeFigures, read_probe_figures};
 use crate::process::{Identity, ProcRoot};
 use carat_model::Bytes;
-use carat_model::ledger::{Arena, Basis, ClassicRatios, SlotPool};
+use carat_model::ledger::{Arena, Basis, ClassicRatios, JitUse, SlotPool};
 use carat_model::{OUTSIDE_SCHEMA, OutsideReading};
 use carat_outside::census::{Census, LookOptions, look};
 use carat_outside::heap::HeapCensus;
@@ -112,6 +112,11 @@ pub(super) fn figures_of(census: &Census) -> ProbeFigures {
         arenas: malloc.map(arenas).unwrap_or_default(),
         malloc: malloc.map(|malloc| malloc_figures(malloc, heap)),
         returnable: malloc.map(|malloc| Bytes(malloc.trimmable_bytes())),
+        jit: census.jit.map(|jit| JitUse {
+            reserved: jit.reserved_bytes.map(Bytes),
+            heap: None,
+            compiled: Some(jit.compiled),
+        }),
     }
 }
 

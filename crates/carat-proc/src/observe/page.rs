@@ -3,13 +3,13 @@
 use crate::observe::{MallocFigures, ProbeFigures};
 use crate::process::{Identity, ProcRoot};
 use carat_model::Bytes;
-use carat_model::ledger::{Arena, Basis, ClassicRatios, SlotPool};
+use carat_model::ledger::{Arena, Basis, ClassicRatios, JitUse, SlotPool};
 use carat_outside::mapped_file::{FileAccess, open_mapped, open_regular};
 use carat_outside::memory::parse_regions;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::is_newer_than_known;
 use carat_wire::page::{
-    self, Feature, FeatureState, Gc, Malloc, PAGE_BYTES, PageHeader, PageReading, Pool,
+    self, Feature, FeatureState, Gc, Malloc, Own, PAGE_BYTES, PageHeader, PageReading, Pool,
     SectionReading, Word,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -177,7 +177,19 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
         arenas: reading.arenas.iter().filter_map(arena).collect(),
         malloc,
         returnable: reading.malloc.get(Malloc::FreeWholePages).map(Bytes),
+        jit: jit_use(&reading.own),
     }
+}
+
+/// Ruby's compiler, where the probe was asked since it was loaded.
+fn jit_use(own: &SectionReading<Own>) -> Option<JitUse> {
+    let used = JitUse {
+        // Ruby says only how much of it has code.
+        reserved: None,
+        heap: own.get(Own::YjitHeap).map(Bytes),
+        compiled: own.get(Own::YjitCompiled),
+    };
+    (used != JitUse::default()).then_some(used)
 }
 
 /// Why a page has no list of Ruby's heap pages; `None` if it has one.

@@ -1,7 +1,7 @@
 //! The figures of the inside of one process, of its probe or read from outside, as plain data.
 
 use carat_model::Bytes;
-use carat_model::ledger::{Arena, Basis, ClassicRatios, SlotPool};
+use carat_model::ledger::{Arena, Basis, ClassicRatios, JitUse, SlotPool};
 use std::ops::Range;
 
 /// The figures of the inside of one process. Each may be missing.
@@ -41,6 +41,8 @@ pub struct ProbeFigures {
     pub malloc: Option<MallocFigures>,
     /// Bytes of whole free pages inside malloc.
     pub returnable: Option<Bytes>,
+    /// Ruby's compiler.
+    pub jit: Option<JitUse>,
 }
 
 /// The figures of an allocator, in bytes.

@@ -52,6 +52,28 @@ pub(super) fn jit_of(
     })
 }
 
+/// Bytes of addresses that Ruby's compiler has reserved for code: its code with the addresses behind it that are reserved for more.
+/// `None` where there is none, or a library has a compiler of its own.
+pub(super) fn jit_reserved(mappings: &[Mapping]) -> Option<u64> {
+    let is_other = |one: &Mapping| OTHER_JITS.iter().any(|name| one.name.contains(name));
+    if mappings.iter().any(is_other) {
+        return None;
+    }
+    let is_plain = |one: &Mapping| one.name.is_empty() || one.name.starts_with("[anon:Ruby:rb_");
+    let size_from = |first: usize| {
+        let start = mappings[first].range.start;
+        let end = mappings[first..].iter().fold(start, |end, one| {
+            let belongs = is_plain(one) && (one.access.execute || one.is_inaccessible());
+            if belongs && one.range.start == end { one.range.end } else { end }
+        });
+        end - start
+    };
+    let code = |at: &usize| is_plain(&mappings[*at]) && mappings[*at].access.execute;
+    // A number of MiB (`--yjit-exec-mem-size`, yjit/src/options.rs), which smaller code, as of libffi's closures, is not.
+    let sizes = (0..mappings.len()).filter(code).map(size_from);
+    sizes.into_iter().find(|bytes| bytes.is_multiple_of(RESERVED))
+}
+
 /// Anonymous code that is large, or that lies beside addresses which are reserved for more.
 fn is_jit_code(mappings: &[Mapping], at: usize) -> bool {
     let code = &mappings[at];
@@ -71,6 +93,18 @@ fn is_jit_code(mappings: &[Mapping], at: usize) -> bool {
 mod tests {
     use super::*;
     use crate::observe::parse_mappings;
+
+    #[test]
+    fn addresses_for_code_are_a_number_of_mib_and_unknown_beside_another_compiler() {
+        let closures = "7e0000000000-7e0000001000 r-xp 0 00:00 0 \n";
+        let code = "7f0000000000-7f0000004000 r-xp 0 00:00 0 \n7f0000004000-7f0003000000 ---p 0 00:00 0 \n";
+        let after = "7f0003000000-7f0003001000 rw-p 0 00:00 0 \n";
+        let racer = "7e1000000000-7e1000001000 r-xp 0 08:01 7 /gems/mini_racer_extension.so\n";
+        let reserved = |text: &str| jit_reserved(&parse_mappings(text.as_bytes()));
+        assert_eq!(reserved(&format!("{closures}{code}{after}")), Some(48 << 20));
+        assert_eq!((reserved(closures), reserved(after)), (None, None));
+        assert_eq!(reserved(&format!("{racer}{code}")), None);
+    }
 
     #[test]
     fn a_jit_is_told_by_its_code_and_never_taken_for_another() {

@@ -111,7 +111,10 @@ fn holder_box(holder: &HolderAmount) -> TreemapBox {
         class: match holder.kind {
             HolderKind::Library => 3,
             HolderKind::Thread => 7,
-            HolderKind::Bytecode | HolderKind::Internal | HolderKind::Collector => 5,
+            HolderKind::Bytecode
+            | HolderKind::Internal
+            | HolderKind::Collector
+            | HolderKind::Jit => 5,
             _ => 4,
         },
         size: holder.amount.present as f64,

@@ -196,6 +196,8 @@ words! {
         ThreadReadings = "thread_readings",
         /// Processor time of the probe's own thread, in nanoseconds.
         ThreadNs = "thread_ns",
+        /// Methods and blocks that YJIT has compiled; 0 while it is off.
+        YjitCompiled = "yjit_compiled",
     }
 }
 

@@ -167,7 +167,7 @@ fn private(pid: u32) -> f64 {
     kib.sum::<f64>() * 1024.0
 }
 
-fn cause(table: &Value, name: &str) -> f64 {
+pub(crate) fn cause(table: &Value, name: &str) -> f64 {
     let causes = table["causes"].as_array().unwrap();
     let found = causes.iter().find(|share| share["cause"] == name);
     found.map_or(0.0, |share| share["bytes"].as_f64().unwrap())
@@ -175,17 +175,28 @@ fn cause(table: &Value, name: &str) -> f64 {
 
 /// Forks a child that writes to inherited objects, allocates, collects, and is then at rest. Returns its number.
 fn fork_busy_child(ruby: &mut OutsideRuby) -> u32 {
+    fork_child(
+        ruby,
+        "KEEP[0].each_with_index { |post, n| post.title = n if post && n.even? }; \
+         $more = Array.new(20_000) { |n| \"new #{n}\" * 30 }; GC.start",
+    )
+}
+
+/// Forks a child that does this, and is then at rest. Returns its number.
+pub(crate) fn fork_child(ruby: &mut OutsideRuby, work: &str) -> u32 {
     ruby.eval("$ready, $done = IO.pipe; 1");
-    let child = ruby.eval(
-        "$child = fork { KEEP[0].each_with_index { |post, n| post.title = n if post && n.even? }; \
-         $more = Array.new(20_000) { |n| \"new #{n}\" * 30 }; GC.start; $done.puts; sleep }",
-    );
+    let child = ruby.eval(&format!("$child = fork {{ {work}; $done.puts; sleep }}"));
     ruby.eval("$ready.gets; 1");
     child.parse().unwrap()
 }
 
 /// The table of why the child's memory is private; its causes add up to the kernel's figure within 3 %.
-fn table_that_adds_up(folder: &Folder, ruby: &OutsideRuby, child: u32, what: &str) -> Value {
+pub(crate) fn table_that_adds_up(
+    folder: &Folder,
+    ruby: &OutsideRuby,
+    child: u32,
+    what: &str,
+) -> Value {
     let explained = json(folder, ruby.pid, &["--unshared"]);
     let table = &explained["census"]["unshared"][0];
     assert_eq!((&table["parent"], &table["child"]), (&ruby.pid.into(), &child.into()), "{what}");

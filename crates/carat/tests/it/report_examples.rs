@@ -185,7 +185,6 @@ fn process(at: u64, text: &str) -> ProcessLedger {
                 free: Some(Bytes(1_000_000)),
             })
             .collect(),
-        returnable: None,
         environment: vec![
             ("MALLOC_ARENA_MAX".into(), "2".into()),
             ("SECRET_KEY_BASE".into(), "canary-8".into()),
@@ -193,6 +192,7 @@ fn process(at: u64, text: &str) -> ProcessLedger {
         files: [true, false]
             .map(|mapped| FileUse { name: text.into(), bytes: Bytes(20_000_000), mapped })
             .into(),
+        ..ProcessLedger::default()
     }
 }
 
