@@ -4,6 +4,7 @@ mod database;
 mod procfile;
 mod puma;
 mod rails;
+mod read_pages;
 mod routes;
 mod text;
 
@@ -12,6 +13,7 @@ pub use text::AppFolderError;
 use crate::input::app::procfile::{procfile_words, web_process};
 use crate::input::app::puma::PumaConfig;
 use crate::input::app::rails::RailsApp;
+use crate::input::app::read_pages::most_read;
 use crate::input::app::routes::sinatra_page;
 use crate::input::app::text::{statements, text_in};
 use crate::input::experiment_text::{ExperimentText, VariantText, quoted};
@@ -37,6 +39,8 @@ pub struct AppFolder {
     dockerfile: Option<String>,
     /// A page that a file of Sinatra's names.
     page: Option<String>,
+    /// Pages that are read most, by the log.
+    read_most: Vec<String>,
 }
 
 impl AppFolder {
@@ -70,6 +74,8 @@ impl AppFolder {
             jobs: folder.join("config/sidekiq.yml").exists() || folder.join("sidekiq.yml").exists(),
             dockerfile: text_in(folder, "Dockerfile")?,
             page: pages.into_iter().next(),
+            // Only a proposal comes from it, so a log that must not be read hinders nobody.
+            read_most: most_read(&folder.join("log/production.log")).unwrap_or_default(),
             gems,
         };
         let is_app =
@@ -173,20 +179,31 @@ impl AppFolder {
         let default = VariantText { name: "default".into(), ..VariantText::default() };
         let little = "Less free memory, at little cost.";
         match self.preloads(None) {
-            true => vec![
-                default,
-                profile("balanced", little),
-                profile(
-                    "prefork",
-                    "For workers that are forked from a loaded app; needs jemalloc (libjemalloc2).",
-                ),
-            ],
+            true => vec![default, profile("balanced", little), self.prefork()],
             false => vec![
                 default,
                 profile("balanced", &format!("{little} {NO_FORK}")),
                 profile("low-memory", &format!("Smaller still, and slower. {NO_FORK}")),
             ],
         }
+    }
+
+    fn prefork(&self) -> VariantText {
+        let needs = "For workers that are forked from a loaded app; needs jemalloc (libjemalloc2).";
+        let prefork = profile("prefork", needs);
+        if self.read_most.is_empty() {
+            return prefork;
+        }
+        let pages = self.read_most.iter().map(|page| quoted(page)).collect();
+        // A comment: a log does not tell whether a page only reads.
+        let proposed = format!(
+            "# Pages that log/production.log has most often. If they only read and need no login, the parent can request\n\
+             # them before it forks, so that workers share what they fill:\n\
+             # settings = {{ warm_paths = {} }}",
+            toml::Value::Array(pages)
+        );
+        let line = prefork.line.map(|line| format!("{line}\n{proposed}"));
+        VariantText { line, ..prefork }
     }
 
     /// What the files do not say, for the reader to check.

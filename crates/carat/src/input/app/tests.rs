@@ -218,3 +218,18 @@ fn a_cluster_is_ready_when_its_page_answers_because_its_master_listens_before_it
         assert!(text.contains(&format!("ready   = {expected}")), "{text}");
     }
 }
+
+#[test]
+fn pages_of_the_log_are_proposed_for_a_preloaded_cluster_and_not_chosen() {
+    let started = "Started GET \"/posts\" for ::1 at 2026-11-22 10:00:00 +0000\n";
+    let log = format!("{started}Completed 200 OK in 12ms\n").repeat(20);
+    let puma = ("config/puma.rb", "workers 4\npreload_app!\n");
+    let rails = ("config/application.rb", "module Shop; end");
+    let (text, _) = written(&[puma, rails, ("log/production.log", &log)]);
+    let proposed = "# settings = { warm_paths = [\"/posts\"] }";
+    assert!(text.contains(proposed), "{text}");
+    let chosen = text.replace(proposed, &proposed[2..]);
+    let parsed = Experiment::parse(&chosen, Path::new("carat.toml"), Path::new("."));
+    parsed.unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+    assert!(!written(&[puma, rails]).0.contains("warm_paths"));
+}
