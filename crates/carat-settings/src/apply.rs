@@ -17,6 +17,7 @@ impl Settings {
         let mut server = EnvironmentBuilder::new(context, root, variables);
         // Only a warning: which malloc will serve is a forecast here.
         self.warn_of_other_mallocs(&mut server);
+        self.left_undone().for_each(|undone| server.warn(undone.to_owned()));
         for setting in self.chosen() {
             setting.apply(&mut server)?;
         }

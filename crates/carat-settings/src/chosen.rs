@@ -1,13 +1,16 @@
 //! The chosen settings, checked against the catalogue.
 
-use crate::catalogue::{self, MainStack, PreloadedAllocator, RootDirectory, RubyProgram};
+use crate::catalogue::{
+    self, MainStack, PreloadedAllocator, RootDirectory, RubyProgram, Warm, WarmPaths,
+};
 use crate::profile::{self, PROFILES};
 use crate::setting::{ChosenSetting, Setting};
 use crate::value::{FreeText, SettingValue, alternatives};
 use carat_model::did_you_mean;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// Why a setting was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +61,13 @@ pub struct Settings {
     chosen: BTreeMap<&'static str, ChosenSetting>,
     /// The variables of `env`.
     variables: BTreeMap<String, String>,
+    /// The profiles that were chosen.
+    profiles: BTreeSet<&'static str>,
 }
+
+/// What naming pages means where `warm` is not chosen.
+static IMPLIED_WARM: LazyLock<Option<ChosenSetting>> =
+    LazyLock::new(|| catalogue::find(Warm::NAME)?.choose("auto"));
 
 impl PartialEq for Settings {
     fn eq(&self, other: &Self) -> bool {
@@ -108,6 +117,7 @@ impl Settings {
         if name == "profile" {
             let profile = profile::find(value.trim());
             let profile = profile.ok_or_else(|| SettingError::Profile(value.to_owned()))?;
+            self.profiles.insert(profile.name);
             return profile.settings.iter().try_for_each(|(name, value)| self.set(name, value));
         }
         if let Some(variable) = name.strip_prefix("env.") {
@@ -132,22 +142,39 @@ impl Settings {
     pub fn overlay(&mut self, other: &Self) {
         self.chosen.extend(other.chosen.clone());
         self.variables.extend(other.variables.clone());
+        self.profiles.extend(&other.profiles);
     }
 
     /// Every choice but the variables of `env`, in the order of the catalogue.
     pub fn chosen(&self) -> impl Iterator<Item = &ChosenSetting> {
         // Not in the order of the map: the runtime applies settings in the order of the request.
-        catalogue::names().filter_map(|name| self.chosen.get(name))
+        catalogue::names().filter_map(|name| self.choice(name))
+    }
+
+    /// The choice of a setting, made or implied by another.
+    fn choice(&self, name: &str) -> Option<&ChosenSetting> {
+        let implied = || {
+            let names_pages = name == Warm::NAME && self.chosen.contains_key(WarmPaths::NAME);
+            IMPLIED_WARM.as_ref().filter(|_| names_pages)
+        };
+        self.chosen.get(name).or_else(implied)
+    }
+
+    /// What the chosen profiles leave undone for want of a choice, in words.
+    pub(crate) fn left_undone(&self) -> impl Iterator<Item = &'static str> {
+        let profiles = self.profiles.iter().filter_map(|name| profile::find(name));
+        let undone = profiles.filter_map(|profile| profile.undone);
+        undone.filter(|(setting, _)| !self.is_chosen(setting)).map(|(_, text)| text)
     }
 
     /// The chosen value of a setting.
     pub fn get<S: Setting>(&self) -> Option<&S::Value> {
-        self.chosen.get(S::NAME)?.value::<S>()
+        self.choice(S::NAME)?.value::<S>()
     }
 
     /// Whether a setting was chosen to be anything but its default.
     pub fn is_chosen(&self, name: &str) -> bool {
-        self.chosen.get(name).is_some_and(|setting| !setting.is_default())
+        self.choice(name).is_some_and(|setting| !setting.is_default())
     }
 
     /// The directory that becomes the server's root.
@@ -162,14 +189,15 @@ impl Settings {
 
     /// Whether a chosen setting acts through the runtime library.
     pub fn needs_runtime(&self) -> bool {
-        self.chosen.values().any(ChosenSetting::needs_runtime)
+        self.chosen().any(ChosenSetting::needs_runtime)
     }
 
     /// Removes the choices that act through the runtime library; returns them as `name=value`.
     pub fn remove_runtime(&mut self) -> Vec<String> {
         let removed = self.chosen().filter(|setting| setting.needs_runtime());
         let removed = removed.map(ToString::to_string).collect();
-        self.chosen.retain(|_, setting| !setting.needs_runtime());
+        // With the pages goes what they imply.
+        self.chosen.retain(|name, setting| *name != WarmPaths::NAME && !setting.needs_runtime());
         removed
     }
 
@@ -190,7 +218,8 @@ impl Settings {
 
     /// Name and value of every choice, as results and reports show them.
     pub fn describe(&self) -> BTreeMap<String, String> {
-        let chosen = self.chosen.iter().map(|(name, setting)| ((*name).to_owned(), setting.text()));
+        let chosen =
+            self.chosen().map(|setting| (setting.definition.name.to_owned(), setting.text()));
         let variables = self.variables.iter();
         chosen
             .chain(variables.map(|(name, value)| (format!("env.{name}"), value.clone())))
@@ -282,6 +311,8 @@ mod tests {
                 "gc.growth_factor=1.1",
                 "malloc.top_pad=65536",
                 "seal=on",
+                // Pages are named to be requested.
+                "warm=auto",
                 "warm_paths=/,/posts/1",
             ]
         );
@@ -323,6 +354,29 @@ mod tests {
             error,
             "no profile is named `preforks` (did you mean `prefork`?); there are `balanced`, `low-memory`, `prefork`, `prefork-max`"
         );
+    }
+
+    #[test]
+    fn pages_that_are_named_are_requested_and_a_profile_says_that_it_requests_none() {
+        let chosen = |pairs: &[&str]| Settings::from_pairs(pairs.iter().copied()).unwrap();
+        for (pairs, warm) in [
+            (&["warm_paths=/"][..], Some("auto")),
+            (&["profile=prefork", "warm_paths=/a,/b"], Some("auto")),
+            (&["warm_paths=/", "warm=7"], Some("7")),
+            (&["profile=prefork-max", "warm_paths=/a"], Some("20")),
+            (&["profile=prefork"], None),
+        ] {
+            let settings = chosen(pairs);
+            assert_eq!(settings.describe().get("warm").map(String::as_str), warm, "{pairs:?}");
+            assert!(settings.needs_runtime(), "{pairs:?}");
+            let undone = settings.left_undone().count();
+            assert_eq!(undone, usize::from(warm.is_none()), "{pairs:?}");
+        }
+        let mut file = chosen(&["profile=prefork"]);
+        file.overlay(&chosen(&["warm_paths=/"]));
+        assert!(file.is_chosen("warm") && file.left_undone().next().is_none());
+        file.remove_runtime();
+        assert!(!file.is_chosen("warm") && !file.needs_runtime());
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub struct Environment {
     pub set: BTreeMap<String, String>,
     /// Names of those that settings consist of, in the order of [`env::VARIABLES`].
     pub variables: Vec<String>,
+    /// Options of Ruby for `RUBYOPT`, which whoever loads the libraries puts before them.
+    pub ruby_options: Vec<String>,
     /// Libraries that `LD_PRELOAD` in `set` names first.
     pub preload: Vec<PathBuf>,
     /// Whether the shim must be loaded through `RUBYOPT` to apply the settings.
@@ -240,6 +242,14 @@ impl<'a> EnvironmentBuilder<'a> {
     /// Passes a setting to the runtime library in case another setting loads it.
     pub fn mention(&mut self, name: &str, value: &str) {
         self.requests.push(format!("{name}={value}"));
+    }
+
+    /// Adds an option of Ruby to `RUBYOPT`, once.
+    pub fn add_ruby_option(&mut self, option: String) {
+        let options = &mut self.environment.ruby_options;
+        if !options.contains(&option) {
+            options.push(option);
+        }
     }
 
     pub fn preload(&mut self, library: PathBuf) {

@@ -146,7 +146,7 @@ fn write_profiles(page: &mut String) {
     let evidence: Vec<String> =
         EVIDENCE.iter().map(|file| format!("[{file}](../evidence/{file})")).collect();
     let _ = writeln!(page, "{}.", evidence.join(", "));
-    for Profile { name, settings, what, needs, costs } in PROFILES {
+    for Profile { name, settings, what, needs, costs, undone: _ } in PROFILES {
         let pairs: Vec<String> =
             settings.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
         let _ = write!(

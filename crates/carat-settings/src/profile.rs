@@ -12,6 +12,8 @@ pub(crate) struct Profile {
     /// What it needs, and what happens to the parts whose need is not met.
     pub needs: &'static str,
     pub costs: &'static str,
+    /// A setting without which a part is left undone, and what to say then.
+    pub undone: Option<(&'static str, &'static str)>,
 }
 
 /// The results that show effect and cost of profiles, relative to `docs/evidence`.
@@ -29,6 +31,7 @@ pub(crate) const PROFILES: &[Profile] = &[
         what: "Fewer arenas and a prepared fork, with the malloc that the server has.",
         needs: PRELOADED,
         costs: TWO_ARENAS,
+        undone: None,
     },
     Profile {
         name: "low-memory",
@@ -36,6 +39,7 @@ pub(crate) const PROFILES: &[Profile] = &[
         what: "Like `balanced`, and returns free memory to the kernel after full collections; for servers that run out of memory.",
         needs: PRELOADED,
         costs: TWO_ARENAS,
+        undone: None,
     },
     Profile {
         name: "prefork",
@@ -46,9 +50,13 @@ pub(crate) const PROFILES: &[Profile] = &[
             ("worker_growth", "40000"),
             ("main_stack", "1m"),
         ],
-        what: "For preloaded clusters: what workers inherit stays shared, also after a full GC, and they collect before they have grown by a share of it.",
+        what: "For preloaded clusters: what workers inherit stays shared, also after a full GC, and they collect before they have grown by a share of it. With `warm_paths` the parent also requests those pages before it forks, as `warm=auto` does; without them it requests none.",
         needs: "a server that loads the application before it forks (Puma: `preload_app!`), and jemalloc, without which the start is refused with the package to install. `main_stack` and `fill_call_caches` help Ruby 3.3 only; where a hard limit forbids `main_stack`, the server starts without it and says so",
         costs: "a longer boot, and more minor collections in workers",
+        undone: Some((
+            "warm",
+            "not warmed: name pages that only read with warm_paths=/PATH,/PATH and workers share what the first requests fill",
+        )),
     },
     Profile {
         name: "prefork-max",
@@ -64,6 +72,7 @@ pub(crate) const PROFILES: &[Profile] = &[
         what: "Like `prefork`, and requests 20 pages of the application before the fork (set `warm_paths`; the default is `/`), and keeps less free memory in jemalloc.",
         needs: "as `prefork`; an application whose pages only read and start no thread and no connection while they are requested. A part whose need is not met is left out, and stderr and `--verify` say which and why",
         costs: "as `prefork`; the time of the pages at boot; one arena for all threads of a worker",
+        undone: None,
     },
 ];
 

@@ -16,7 +16,7 @@ use std::path::Path;
 const LIBRARY: &str = "/proc/self/exe";
 
 /// Values for settings that accept more than words; each setting is tested with those it accepts.
-const SAMPLES: [&str; 7] = ["2", "1", "0.5", LIBRARY, "narenas:2", "40000", "1m"];
+const SAMPLES: [&str; 8] = ["2", "1", "0.5", LIBRARY, "narenas:2", "40000", "1m", "16"];
 
 /// Every word that is not the default, or else the samples that the setting accepts, as `name=value`.
 fn choices(setting: &'static SettingDefinition) -> Vec<String> {

@@ -16,7 +16,7 @@ pub(super) const SETTINGS: &[SettingDefinition] = &[
 
 /// How many pages are requested.
 #[derive(Debug)]
-enum WarmPages {
+pub(crate) enum WarmPages {
     Number(WholeNumber<1, 10_000>),
     /// As many as change something.
     Auto,
@@ -44,7 +44,7 @@ impl SettingValue for WarmPages {
     }
 }
 
-struct Warm;
+pub(crate) struct Warm;
 
 impl Setting for Warm {
     type Value = WarmPages;
@@ -60,7 +60,7 @@ impl Setting for Warm {
 }
 
 /// Absolute paths, separated by commas.
-struct PathList(Vec<String>);
+pub(crate) struct PathList(Vec<String>);
 
 impl fmt::Display for PathList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,7 +83,7 @@ impl SettingValue for PathList {
     }
 }
 
-struct WarmPaths;
+pub(crate) struct WarmPaths;
 
 impl Setting for WarmPaths {
     type Value = PathList;
@@ -92,8 +92,7 @@ impl Setting for WarmPaths {
     const MECHANISM: Mechanism =
         Mechanism::Runtime { pending: "no preloaded application has forked yet" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
-    const REQUIRES: Option<(&'static str, &'static str)> = Some(("warm", "20"));
-    const DOES: &'static str = "The pages that `warm` requests in turn.";
+    const DOES: &'static str = "The pages that `warm` requests in turn. Without a choice of `warm` it means `warm=auto`: who names pages that only read wants them requested.";
     const COSTS: &'static str = "Nothing by itself.";
 }
 

@@ -4,9 +4,11 @@ mod fork;
 mod gc;
 mod heap;
 mod jemalloc;
+mod jit;
 mod malloc;
 mod process;
 
+pub(crate) use fork::{Warm, WarmPaths};
 pub(crate) use malloc::{AllocatorChoice, PreloadedAllocator};
 pub(crate) use process::{MainStack, RootDirectory, RubyProgram};
 
@@ -16,8 +18,14 @@ use carat_ruby::version::VersionRange;
 
 /// The runtime applies settings in this order: it requests pages and limits the growth of workers (`fork`) before it prepares
 /// the heap (`heap`).
-const GROUPS: [&[SettingDefinition]; 5] =
-    [malloc::SETTINGS, fork::SETTINGS, heap::SETTINGS, gc::SETTINGS, process::SETTINGS];
+const GROUPS: [&[SettingDefinition]; 6] = [
+    malloc::SETTINGS,
+    fork::SETTINGS,
+    heap::SETTINGS,
+    gc::SETTINGS,
+    jit::SETTINGS,
+    process::SETTINGS,
+];
 
 /// Every setting, in canonical order.
 pub(crate) fn definitions() -> impl Iterator<Item = &'static SettingDefinition> {

@@ -1,10 +1,10 @@
-//! Settings of the process itself: how the kernel treats its memory, its compiler, its Ruby, root and variables.
+//! Settings of the process itself: how the kernel treats its memory, its Ruby, root and variables.
 
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::observation::{ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
 use crate::value::{AbsolutePath, MemorySize, SettingValue, Switch, words};
-use carat_ruby::version::{RubyVersion, V2_7, V3_1, V3_3, V4_0};
+use carat_ruby::version::{RubyVersion, V2_7};
 use std::fmt;
 use std::path::Path;
 
@@ -13,8 +13,6 @@ pub(super) const SETTINGS: &[SettingDefinition] = &[
     SettingDefinition::of::<VmStack>(),
     SettingDefinition::of::<MainStack>(),
     SettingDefinition::of::<Ksm>(),
-    SettingDefinition::of::<Yjit>(),
-    SettingDefinition::of::<Zjit>(),
     SettingDefinition::of::<RubyProgram>(),
     SettingDefinition::of::<RootDirectory>(),
     SettingDefinition::of::<UserVariables>(),
@@ -111,122 +109,6 @@ impl Setting for Ksm {
     const FORKS: bool = true;
     const DOES: &'static str = "Lets the kernel merge equal pages of the workers, from the first fork on (Linux 6.4; an administrator must have started ksmd). Ruby 3.3 writes to shared pages in every full GC without changing them, which `fill_call_caches` prevents; this merges such pages again, and others that are equal.";
     const COSTS: &'static str = "The CPU time of ksmd, which is none of the server's: `carat compare` has it as `cpu.merging`. A page fault for every write to a merged page. No profile contains it: on two busy cores it raised p99 by half, for a few percent of memory ([remedies](../evidence/remedies.md)).";
-}
-
-words! {
-    /// When Ruby's compiler is enabled.
-    YjitStart { Ruby = "ruby", Off = "off", On = "on", AfterFork = "after-fork", }
-}
-
-struct Yjit;
-
-/// The variable that enables YJIT from the start.
-const YJIT_ENABLE: &str = "RUBY_YJIT_ENABLE";
-
-impl Setting for Yjit {
-    type Value = YjitStart;
-    const NAME: &'static str = "yjit";
-    const DEFAULT: &'static str = "ruby";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
-    const SINCE: Option<RubyVersion> = Some(V3_1);
-    const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
-    const LEVELS: &'static [&'static str] = &["on"];
-    const DOES: &'static str = "Ruby's compiler: as Ruby and the application decide, off also where Rails would enable it, on from the start, or on in each worker after the fork. Rails 7.2 and later enable it themselves before a preloaded server forks, and then `after-fork` is refused unless the application has `config.yjit = false`.";
-    const COSTS: &'static str = "For more speed, machine code and several times as much in malloc in every process that compiles for itself ([measured](../evidence/remedies/yjit.md)). What a preloaded server has compiled before it forks stays shared for the most part, so `warm` makes it cheaper and `after-fork` makes it dearer. `off` gives up the speed.";
-    const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `off` and `after-fork`: the runtime's report in the shared page";
-
-    fn needs_runtime(value: &YjitStart) -> bool {
-        matches!(value, YjitStart::Off | YjitStart::AfterFork)
-    }
-
-    fn apply(value: &YjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
-        match value {
-            YjitStart::Ruby => {}
-            // A variable is enough, so nothing has to be loaded into Ruby.
-            YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
-            YjitStart::Off => {
-                // Only in place of the user's: Ruby 3.1 enables YJIT for any value, also for this one (ruby.c).
-                if server.current(YJIT_ENABLE).is_some() {
-                    server.set(YJIT_ENABLE, "0".into());
-                }
-                server.request(Self::NAME, &value.to_string());
-            }
-            YjitStart::AfterFork => server.request(Self::NAME, &value.to_string()),
-        }
-        Ok(())
-    }
-
-    fn verify(
-        value: &YjitStart,
-        process: &ProcessObservation<'_>,
-        environment: &Environment,
-    ) -> SettingStatus {
-        match (value, Self::MECHANISM) {
-            (YjitStart::AfterFork, Mechanism::Runtime { pending }) => {
-                process.runtime_status(Self::NAME, environment, pending)
-            }
-            (YjitStart::Off, _) => {
-                process.runtime_status(Self::NAME, environment, "the runtime has not started")
-            }
-            _ => compiler_status(process, YJIT_ENABLE),
-        }
-    }
-}
-
-words! {
-    /// Whether ZJIT is enabled.
-    ZjitStart { Ruby = "ruby", On = "on", }
-}
-
-struct Zjit;
-
-/// The variable that enables ZJIT from the start.
-const ZJIT_ENABLE: &str = "RUBY_ZJIT_ENABLE";
-
-impl Setting for Zjit {
-    type Value = ZjitStart;
-    const NAME: &'static str = "zjit";
-    const DEFAULT: &'static str = "ruby";
-    const MECHANISM: Mechanism = Mechanism::Own;
-    const SINCE: Option<RubyVersion> = Some(V4_0);
-    const DOES: &'static str = "Ruby's newer compiler, ZJIT: as Ruby decides, or on from the start. YJIT and ZJIT exclude each other.";
-    const COSTS: &'static str = "Machine code of its own in every process; ZJIT is experimental.";
-    const VERIFIED_BY: &'static str = "compiled code in /proc/PID/maps";
-
-    fn apply(value: &ZjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
-        if *value == ZjitStart::On {
-            server.set(ZJIT_ENABLE, "1".into());
-        }
-        Ok(())
-    }
-
-    fn verify(_: &ZjitStart, process: &ProcessObservation<'_>, _: &Environment) -> SettingStatus {
-        compiler_status(process, ZJIT_ENABLE)
-    }
-}
-
-/// Whether Ruby's compiler is on. A Ruby that was built without it ignores the variable.
-fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
-    match (process.has_variable(variable, "1"), process.maps.map(has_compiled_code)) {
-        // Compiled code is proof, also where the environment cannot be read.
-        (_, Some(true)) => SettingStatus::Applied("compiled code is mapped".into()),
-        // Not refused: a compiler that has had nothing to compile looks the same.
-        (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotYet(format!(
-            "{variable} is in its environment, but no compiled code is mapped: nothing has been \
-             compiled, or this Ruby was built without the compiler"
-        )),
-        (status, _) => status,
-    }
-}
-
-/// Whether `/proc/PID/maps` has an executable mapping that is neither a file nor the kernel's.
-fn has_compiled_code(maps: &str) -> bool {
-    maps.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let is_executable = fields.nth(1).is_some_and(|access| access.contains('x'));
-        // Plain memory has no name; a Ruby can name its own, as `[anon:…]`.
-        is_executable && fields.nth(3).is_none_or(|name| name.starts_with("[anon:"))
-    })
 }
 
 pub(crate) struct RubyProgram;
@@ -327,33 +209,4 @@ impl Setting for UserVariables {
     const DOES: &'static str = "Any other variables: `env = { NAME = \"value\" }`, or `env.NAME=value` on the command line.";
     const COSTS: &'static str = "Depends on the variable.";
     const VERIFIED_BY: &'static str = "the variable in /proc/PID/environ";
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verify::tests::word;
-
-    #[test]
-    fn a_compiler_is_on_only_where_compiled_code_is_mapped() {
-        let code = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 \n";
-        let named = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 [anon:Ruby:rb_jit]\n";
-        let files = "7f0000000000-7f0000021000 r-xp 00000000 08:01 42 /usr/lib/libruby.so\n\
-                     7f0100000000-7f0100021000 rw-p 00000000 00:00 0 \n\
-                     7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n";
-        let variable = &b"RUBY_YJIT_ENABLE=1\0"[..];
-        for (maps, environ, expected) in [
-            (Some(code), variable, "applied"),
-            (Some(named), variable, "applied"),
-            // A title hides the variable.
-            (Some(code), &b"puma: cluster worker 0"[..], "applied"),
-            (Some(files), variable, "not yet"),
-            (Some(files), &b"puma: cluster worker 0"[..], "unknown"),
-            (None, variable, "applied"),
-        ] {
-            let process = ProcessObservation { maps, environ: Some(environ), ..Default::default() };
-            let status = compiler_status(&process, YJIT_ENABLE);
-            assert_eq!(word(&status), expected, "{maps:?} {status:?}");
-        }
-    }
 }

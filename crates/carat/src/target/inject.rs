@@ -131,7 +131,8 @@ impl Injection {
         let (own, shim) = (own.unwrap_or_default(), format!("-r{}", libraries.shim.display()));
         // A server that restarts itself through carat has the shim already, perhaps that of another version.
         let others = own.split_ascii_whitespace().filter(|word| !is_shim(word));
-        let words: Vec<&str> = others.chain([shim.as_str()]).collect();
+        let options = self.applied.ruby_options.iter().map(String::as_str);
+        let words: Vec<&str> = others.chain(options).chain([shim.as_str()]).collect();
         self.env.insert("RUBYOPT".into(), words.join(" "));
     }
 
@@ -274,6 +275,18 @@ mod tests {
         assert_eq!(loaded.env[&env::inherited("RUBYOPT")], inherited);
         assert!(!loaded.env.contains_key(&env::inherited("LD_PRELOAD")));
         assert!(!loaded.env.contains_key(env::PROBE));
+    }
+
+    #[test]
+    fn options_of_ruby_are_for_the_server_alone() {
+        let loaded = injected(&["yjit_call_threshold=9"], false, Scrub::Lasting);
+        let expected = "-W0 --yjit-call-threshold=9 --yjit-disable -r/cache/carat_shim.rb";
+        assert_eq!(loaded.env["RUBYOPT"], expected);
+        let inherited = &loaded.env[&env::inherited("RUBYOPT")];
+        assert!(!inherited.contains("yjit"), "{inherited}");
+        let enabled = injected(&["yjit=on", "yjit_exec_mem=16"], false, Scrub::Lasting);
+        let expected = "-W0 --yjit-exec-mem-size=16 -r/cache/carat_shim.rb";
+        assert_eq!(enabled.env["RUBYOPT"], expected);
     }
 
     #[test]

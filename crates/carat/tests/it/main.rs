@@ -36,6 +36,7 @@ mod handing_on;
 mod heap_dump;
 mod heaps;
 mod init;
+mod jit;
 mod kubernetes_cluster;
 mod load_cable;
 mod load_conformance;

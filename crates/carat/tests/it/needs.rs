@@ -108,10 +108,10 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// Whether CI has it. The packages of sid change from day to day, so a failure there need not be of this checkout; the Ruby
-    /// that is linked with jemalloc takes a quarter of an hour to build.
+    /// Whether CI has it. The packages of sid change from day to day, so a failure there need not be of this checkout; the Rubies
+    /// that are linked with jemalloc and built with YJIT take long to build.
     pub(crate) fn is_in_ci(self) -> bool {
-        !matches!(self, Self::Roots("sid" | "jemalloc"))
+        !matches!(self, Self::Roots("sid" | "jemalloc" | "yjit"))
     }
 
     /// Whether it makes a test start a program other than carat, which takes seconds.

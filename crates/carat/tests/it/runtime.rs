@@ -209,6 +209,24 @@ fn pages_are_requested_once_before_the_first_fork_and_before_the_heap_is_prepare
 }
 
 #[test]
+fn the_profile_prefork_requests_the_pages_that_are_named_and_says_that_none_are() {
+    require!(Ruby, Jemalloc);
+    let script = format!(
+        "{EVENTUALLY}\n{APPLICATION}\nanswering {{ [200, {{}}, [\"page\"]] }}\n\
+         Process.wait(fork {{ exit!(0) }})\n\
+         puts Rails.application.asked.uniq.inspect"
+    );
+    let profile = ["--profile", "prefork"];
+    for (more, asked, is_said) in [(&["warm_paths=/"][..], "[\"/\"]\n", false), (&[], "[]\n", true)]
+    {
+        let ran = run(&[&profile[..], more].concat(), &script);
+        ran.assert_code(0);
+        assert_eq!(ran.out, asked, "{more:?}");
+        assert_eq!(ran.talk.contains("not warmed: name pages"), is_said, "{}", ran.talk);
+    }
+}
+
+#[test]
 fn pages_are_requested_until_another_round_changes_nothing_that_a_worker_would_copy() {
     require!(Ruby);
     // The first 25 requests of the parent keep more and more of what they fill, which later ones find filled.

@@ -96,7 +96,10 @@ module CaratRuntime
     def least_rounds
       return STEP unless compiler
 
-      (method_count > MANY_METHODS ? CALLS_OF_MANY : CALLS) + STEP
+      chosen = CaratRuntime.setting("yjit_call_threshold")
+      calls = chosen ? Integer(chosen.value) : CALLS
+      calls = CALLS_OF_MANY if chosen.nil? && method_count > MANY_METHODS
+      calls + STEP
     end
 
     def method_count

@@ -55,4 +55,24 @@ module CaratRuntime
       refuse("YJIT is enabled before the fork; in a Rails application `config.yjit = false` leaves it off until then")
     end
   end
+
+  # An option of YJIT, which Ruby has read from RUBYOPT before this library is loaded.
+  class YjitOption < Setting
+    def start
+      return refuse("this Ruby was built without YJIT") unless defined?(RubyVM::YJIT.enabled?)
+      return refuse("RUBYOPT has no #{option}") unless ENV["RUBYOPT"].to_s.split.include?(option)
+
+      # `--yjit-disable`, without which the option would enable YJIT, also outdoes what the command says.
+      RubyVM::YJIT.enable if enabled_by_command? && !RubyVM::YJIT.enabled?
+      true
+    end
+
+    private
+
+    def enabled_by_command?
+      File.binread("/proc/self/cmdline").split("\0").any? { |word| %w[--yjit --jit --enable=yjit].include?(word) }
+    rescue SystemCallError
+      false
+    end
+  end
 end

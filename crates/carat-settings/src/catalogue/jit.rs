@@ -1,0 +1,315 @@
+//! Settings of Ruby's compilers.
+
+use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
+use crate::observation::{ProcessObservation, SettingStatus};
+use crate::setting::{Mechanism, Setting, SettingDefinition};
+use crate::value::{Switch, WholeNumber, words};
+use carat_ruby::version::{RubyVersion, V3_1, V3_3, V4_0};
+
+pub(super) const SETTINGS: &[SettingDefinition] = &[
+    SettingDefinition::of::<Yjit>(),
+    SettingDefinition::of::<YjitExecMem>(),
+    SettingDefinition::of::<YjitCallThreshold>(),
+    SettingDefinition::of::<YjitCodeGc>(),
+    SettingDefinition::of::<Zjit>(),
+];
+
+words! {
+    /// When Ruby's compiler is enabled.
+    YjitStart { Ruby = "ruby", Off = "off", On = "on", AfterFork = "after-fork", }
+}
+
+struct Yjit;
+
+/// The variable that enables YJIT from the start.
+const YJIT_ENABLE: &str = "RUBY_YJIT_ENABLE";
+
+impl Setting for Yjit {
+    type Value = YjitStart;
+    const NAME: &'static str = "yjit";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
+    const SINCE: Option<RubyVersion> = Some(V3_1);
+    const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
+    const LEVELS: &'static [&'static str] = &["on"];
+    const DOES: &'static str = "Ruby's compiler: as Ruby and the application decide, off also where Rails would enable it, on from the start, or on in each worker after the fork. Rails 7.2 and later enable it themselves before a preloaded server forks, and then `after-fork` is refused unless the application has `config.yjit = false`.";
+    const COSTS: &'static str = "For more speed, machine code and several times as much in malloc in every process that compiles for itself ([measured](../evidence/remedies/yjit.md)). What a preloaded server has compiled before it forks stays shared for the most part, so `warm` makes it cheaper and `after-fork` makes it dearer. `off` gives up the speed.";
+    const VERIFIED_BY: &'static str = "`on`: compiled code in /proc/PID/maps; `off` and `after-fork`: the runtime's report in the shared page";
+
+    fn needs_runtime(value: &YjitStart) -> bool {
+        matches!(value, YjitStart::Off | YjitStart::AfterFork)
+    }
+
+    fn apply(value: &YjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        match value {
+            YjitStart::Ruby => {}
+            // A variable is enough, so nothing has to be loaded into Ruby.
+            YjitStart::On => server.set(YJIT_ENABLE, "1".into()),
+            YjitStart::Off => {
+                // Only in place of the user's: Ruby 3.1 enables YJIT for any value, also for this one (ruby.c).
+                if server.current(YJIT_ENABLE).is_some() {
+                    server.set(YJIT_ENABLE, "0".into());
+                }
+                server.request(Self::NAME, &value.to_string());
+            }
+            YjitStart::AfterFork => server.request(Self::NAME, &value.to_string()),
+        }
+        Ok(())
+    }
+
+    fn verify(
+        value: &YjitStart,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        match (value, Self::MECHANISM) {
+            (YjitStart::AfterFork, Mechanism::Runtime { pending }) => {
+                process.runtime_status(Self::NAME, environment, pending)
+            }
+            (YjitStart::Off, _) => {
+                process.runtime_status(Self::NAME, environment, "the runtime has not started")
+            }
+            _ => compiler_status(process, YJIT_ENABLE),
+        }
+    }
+}
+
+/// Adds an option of YJIT for Ruby, which by itself would enable YJIT too: whether it is enabled is another setting.
+fn add_yjit_option(server: &mut EnvironmentBuilder<'_>, option: String) {
+    let is_asked_for = |variable: &str, words: &[&str]| {
+        let value = server.current(variable).unwrap_or_default();
+        value.split_ascii_whitespace().any(|word| words.contains(&word))
+    };
+    // The yjit setting comes before these in the catalogue.
+    let enabled = is_asked_for(YJIT_ENABLE, &["1", "yes", "true"])
+        || is_asked_for("RUBYOPT", &["--yjit", "--jit", "--enable=yjit"]);
+    server.add_ruby_option(option);
+    if !enabled {
+        server.add_ruby_option("--yjit-disable".into());
+    }
+}
+
+/// The least that has room for the code of a small application, of which measured ones had 2 to 3 MiB.
+const LEAST_CODE_MIB: u64 = 4;
+
+struct YjitExecMem;
+
+impl Setting for YjitExecMem {
+    type Value = WholeNumber<LEAST_CODE_MIB, 2048>;
+    const NAME: &'static str = "yjit_exec_mem";
+    const DEFAULT: &'static str = "Ruby's own, 48 to 128";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V3_3);
+    const LEVELS: &'static [&'static str] = &["16"];
+    const DOES: &'static str = "MiB of addresses for YJIT's machine code (`--yjit-exec-mem-size`), wherever YJIT is enabled. Only pages with code take memory, so a limit above the code changes nothing.";
+    const COSTS: &'static str = "A limit below what the application needs: once the code has reached it, Ruby compiles nothing more without a word, and what is not compiled by then runs as without YJIT. Less than 4 is refused for this.";
+    const VERIFIED_BY: &'static str = "the addresses reserved for code in /proc/PID/maps, and whether code has filled them; before anything is compiled, the runtime's report in the shared page";
+
+    fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        add_yjit_option(server, format!("--yjit-exec-mem-size={value}"));
+        server.request(Self::NAME, &value.to_string());
+        Ok(())
+    }
+
+    fn verify(
+        value: &Self::Value,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        match process.maps.and_then(code_room) {
+            Some(room) if room.reserved != value.0 << 20 => SettingStatus::NotApplied(format!(
+                "{} MiB of addresses are reserved for compiled code",
+                room.reserved >> 20
+            )),
+            Some(room) if room.mapped == room.reserved => SettingStatus::Partly(
+                "compiled code has filled all of it, so that nothing more is compiled; a larger value compiles more".into(),
+            ),
+            Some(_) => SettingStatus::Applied("as many addresses are reserved for compiled code".into()),
+            None => process.runtime_status(Self::NAME, environment, "the runtime has not started"),
+        }
+    }
+}
+
+struct YjitCallThreshold;
+
+impl Setting for YjitCallThreshold {
+    type Value = WholeNumber<1, 1_000_000>;
+    const NAME: &'static str = "yjit_call_threshold";
+    const DEFAULT: &'static str = "30, of large applications 120";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V3_3);
+    const LEVELS: &'static [&'static str] = &["5", "100"];
+    const DOES: &'static str = "The call of a method at which YJIT compiles it (`--yjit-call-threshold`), wherever YJIT is enabled.";
+    const COSTS: &'static str = "A small number compiles what is hardly ever called, which takes memory; a large one begins later.";
+
+    fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        add_yjit_option(server, format!("--yjit-call-threshold={value}"));
+        server.request(Self::NAME, &value.to_string());
+        Ok(())
+    }
+}
+
+struct YjitCodeGc;
+
+impl Setting for YjitCodeGc {
+    type Value = Switch;
+    const NAME: &'static str = "yjit_code_gc";
+    const DEFAULT: &'static str = "off";
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const SINCE: Option<RubyVersion> = Some(V3_3);
+    const LEVELS: &'static [&'static str] = &["on"];
+    const DOES: &'static str = "Lets YJIT throw away code that does not run when its addresses are used up (`--yjit-code-gc`), wherever YJIT is enabled, instead of compiling nothing more.";
+    const COSTS: &'static str =
+        "A pause when that happens, and what is still needed is compiled once more.";
+
+    fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        if *value == Switch::On {
+            add_yjit_option(server, "--yjit-code-gc".into());
+            server.request(Self::NAME, &value.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// Addresses for compiled code, in bytes.
+struct CodeRoom {
+    reserved: u64,
+    /// Those with code.
+    mapped: u64,
+}
+
+/// The addresses for compiled code in `/proc/PID/maps`: executable memory without a file, with what is reserved behind it, which
+/// together are a number of MiB. `None` where nothing has this form, as before anything was compiled.
+fn code_room(maps: &str) -> Option<CodeRoom> {
+    let mut rooms: Vec<(u64, CodeRoom)> = Vec::new();
+    for line in maps.lines() {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [addresses, access, _, _, _, name @ ..] = fields.as_slice() else { continue };
+        let Some((start, end)) = addresses.split_once('-') else { continue };
+        let parse = |text| u64::from_str_radix(text, 16);
+        let (Ok(start), Ok(end)) = (parse(start), parse(end)) else { continue };
+        let is_plain = name.first().is_none_or(|name| name.starts_with("[anon:Ruby:rb_"));
+        let (code, reserve) = (access.contains('x'), access.starts_with("---"));
+        let size = end.saturating_sub(start);
+        match rooms.last_mut().filter(|(next, _)| *next == start && is_plain) {
+            Some((next, room)) if code || reserve => {
+                *next = end;
+                room.reserved += size;
+                room.mapped += if code { size } else { 0 };
+            }
+            _ if code && is_plain => rooms.push((end, CodeRoom { reserved: size, mapped: size })),
+            _ => {}
+        }
+    }
+    let whole = |room: &CodeRoom| room.reserved.is_multiple_of(1 << 20);
+    rooms.into_iter().map(|(_, room)| room).find(whole)
+}
+
+words! {
+    /// Whether ZJIT is enabled.
+    ZjitStart { Ruby = "ruby", On = "on", }
+}
+
+struct Zjit;
+
+/// The variable that enables ZJIT from the start.
+const ZJIT_ENABLE: &str = "RUBY_ZJIT_ENABLE";
+
+impl Setting for Zjit {
+    type Value = ZjitStart;
+    const NAME: &'static str = "zjit";
+    const DEFAULT: &'static str = "ruby";
+    const MECHANISM: Mechanism = Mechanism::Own;
+    const SINCE: Option<RubyVersion> = Some(V4_0);
+    const DOES: &'static str = "Ruby's newer compiler, ZJIT: as Ruby decides, or on from the start. YJIT and ZJIT exclude each other.";
+    const COSTS: &'static str = "Machine code of its own in every process; ZJIT is experimental.";
+    const VERIFIED_BY: &'static str = "compiled code in /proc/PID/maps";
+
+    fn apply(value: &ZjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        if *value == ZjitStart::On {
+            server.set(ZJIT_ENABLE, "1".into());
+        }
+        Ok(())
+    }
+
+    fn verify(_: &ZjitStart, process: &ProcessObservation<'_>, _: &Environment) -> SettingStatus {
+        compiler_status(process, ZJIT_ENABLE)
+    }
+}
+
+/// Whether Ruby's compiler is on. A Ruby that was built without it ignores the variable.
+fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
+    match (process.has_variable(variable, "1"), process.maps.map(has_compiled_code)) {
+        // Compiled code is proof, also where the environment cannot be read.
+        (_, Some(true)) => SettingStatus::Applied("compiled code is mapped".into()),
+        // Not refused: a compiler that has had nothing to compile looks the same.
+        (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotYet(format!(
+            "{variable} is in its environment, but no compiled code is mapped: nothing has been \
+             compiled, or this Ruby was built without the compiler"
+        )),
+        (status, _) => status,
+    }
+}
+
+/// Whether `/proc/PID/maps` has an executable mapping that is neither a file nor the kernel's.
+fn has_compiled_code(maps: &str) -> bool {
+    maps.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let is_executable = fields.nth(1).is_some_and(|access| access.contains('x'));
+        // Plain memory has no name; a Ruby can name its own, as `[anon:…]`.
+        is_executable && fields.nth(3).is_none_or(|name| name.starts_with("[anon:"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::SettingValue;
+    use crate::verify::tests::word;
+
+    #[test]
+    fn a_compiler_is_on_only_where_compiled_code_is_mapped() {
+        let code = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 \n";
+        let named = "7f0000000000-7f0004000000 r-xp 00000000 00:00 0 [anon:Ruby:rb_jit]\n";
+        let files = "7f0000000000-7f0000021000 r-xp 00000000 08:01 42 /usr/lib/libruby.so\n\
+                     7f0100000000-7f0100021000 rw-p 00000000 00:00 0 \n\
+                     7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n";
+        let variable = &b"RUBY_YJIT_ENABLE=1\0"[..];
+        for (maps, environ, expected) in [
+            (Some(code), variable, "applied"),
+            (Some(named), variable, "applied"),
+            // A title hides the variable.
+            (Some(code), &b"puma: cluster worker 0"[..], "applied"),
+            (Some(files), variable, "not yet"),
+            (Some(files), &b"puma: cluster worker 0"[..], "unknown"),
+            (None, variable, "applied"),
+        ] {
+            let process = ProcessObservation { maps, environ: Some(environ), ..Default::default() };
+            let status = compiler_status(&process, YJIT_ENABLE);
+            assert_eq!(word(&status), expected, "{maps:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn room_for_code_is_told_by_its_reservation_and_said_to_be_full() {
+        let room =
+            |maps: &str| code_room(maps).map(|room| (room.reserved >> 20, room.mapped >> 20));
+        let half = "7f0000000000-7f0000200000 r-xp 00000000 00:00 0 \n\
+                    7f0000200000-7f0000400000 ---p 00000000 00:00 0 \n";
+        let full = "7f0000000000-7f0000400000 r-xp 00000000 00:00 0 \n\
+                    7f0000500000-7f0000600000 ---p 00000000 00:00 0 \n";
+        let closures = "7f0000000000-7f0000001000 r-xp 00000000 00:00 0 \n";
+        let library = "7f0000000000-7f0000100000 r-xp 00000000 08:01 42 /usr/lib/libruby.so\n";
+        assert_eq!((room(half), room(full)), (Some((4, 2)), Some((4, 4))));
+        assert_eq!((room(closures), room(library)), (None, None));
+        let verified = |maps, value: &str| {
+            let process = ProcessObservation { maps: Some(maps), ..Default::default() };
+            let value = SettingValue::parse(value).unwrap();
+            word(&YjitExecMem::verify(&value, &process, &Environment::default()))
+        };
+        assert_eq!(verified(half, "4"), "applied");
+        assert_eq!(verified(half, "48"), "not applied");
+        assert_eq!(verified(full, "4"), "partly");
+        assert!(WholeNumber::<LEAST_CODE_MIB, 2048>::parse("1").is_none());
+    }
+}
