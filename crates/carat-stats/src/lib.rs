@@ -14,6 +14,7 @@ pub mod heterogeneity;
 mod least_squares;
 pub mod normal;
 pub mod sequence;
+pub mod share;
 pub mod signed_rank;
 pub mod simulate;
 pub mod slope;
