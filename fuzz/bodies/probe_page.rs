@@ -3,7 +3,9 @@
 //! The first byte of an input says what of a sound page's beginning is put before the rest, so that mutations
 //! come past the first word; between two reads of the same place the page may change, as a live one does.
 
-use carat_wire::page::{ARENAS, MAGIC, PAGE_BYTES, POOLS, RANGES, VERSION, read};
+use carat_wire::page::{
+    ARENAS, MAGIC, PAGE_BYTES, POOLS, RANGES, SITES, VERSION, read, read_allocations,
+};
 use std::io;
 
 /// Fails where that does not hold.
@@ -21,7 +23,7 @@ pub(crate) fn check(input: &[u8]) {
     page[start..start + length].copy_from_slice(&rest[..length]);
     let short = if kind & 2 == 2 { start + length } else { PAGE_BYTES };
     let mut fetches = 0_usize;
-    let reading = read(|offset, buffer| {
+    let mut fetch = |offset: u64, buffer: &mut [u8]| {
         fetches += 1;
         assert!(fetches < 1000, "reading does not end");
         let offset = usize::try_from(offset).expect("within the file");
@@ -36,7 +38,11 @@ pub(crate) fn check(input: &[u8]) {
             *word = word.wrapping_add(1);
         }
         Ok(())
-    });
+    };
+    let reading = read(&mut fetch);
+    if let Ok(allocations) = read_allocations(&mut fetch) {
+        assert!(allocations.sites.len() <= SITES);
+    }
     if let Ok(reading) = reading {
         assert!(reading.pools.len() <= POOLS && reading.arenas.len() <= ARENAS);
         assert!(reading.heap_pages.ranges.len() <= RANGES);

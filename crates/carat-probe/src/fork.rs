@@ -2,7 +2,7 @@
 //!
 //! `Process.spawn` uses `vfork(2)`, which runs no such handler and needs none, because the child calls `exec`.
 
-use crate::{fault, jobs, own_page, thread};
+use crate::{allocations, fault, jobs, own_page, thread};
 use carat_ruby::api::loaded;
 use carat_wire::page::{Feature, FeatureState};
 
@@ -21,6 +21,7 @@ pub(crate) fn start() -> FeatureState {
 unsafe extern "C" fn in_child() {
     fault::guarded(|| {
         thread::forget();
+        allocations::forget();
         let Some(page) = own_page::get() else { return };
         let has_file = own_page::replace_in_child(page);
         if own_page::get().is_some() {

@@ -1,16 +1,18 @@
 //! The probe: the library inside Ruby that observes, the same in every variant.
 //!
 //! It writes figures to one shared page per process ([`carat_wire::page`]); it prints nothing, sends nothing and keeps
-//! nothing in Ruby objects. A function that this Ruby lacks costs a feature, never the server. Three kinds of code write
+//! nothing in Ruby objects. A function that this Ruby lacks costs a feature, never the server. Four kinds of code write
 //! the figures:
 //!
 //! * a mark function ([`collections`]), which notices a collection and only requests a job,
 //! * postponed jobs ([`reading`]), which run between two instructions of Ruby with its lock held,
+//! * a hook on allocations ([`allocations`]), only while carat asks for samples,
 //! * a thread of the probe's own ([`thread`]), which holds no lock of Ruby's, reads the allocator's figures and waits for
 //!   carat's requests.
 //!
 //! Nothing is done at exit: the page stays as it is.
 
+mod allocations;
 mod allocator;
 mod collections;
 mod constants;

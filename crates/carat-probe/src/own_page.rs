@@ -4,6 +4,7 @@ use carat_ruby::clock::now_ns;
 use carat_wire::page::{FRONT_BYTES, MAGIC, PAGE_BYTES, Page, PageHeader, UNKNOWN, VERSION};
 use std::ffi::{CStr, c_int, c_void};
 use std::io::{self, Write};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -15,6 +16,10 @@ static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 static DIRECTORY: OnceLock<Box<[u8]>> = OnceLock::new();
 /// Bytes from the start of the mapping for which the file system is known to have room.
 static ROOM: AtomicUsize = AtomicUsize::new(0);
+/// The same from the start of the sampled allocations.
+static ALLOCATIONS_ROOM: AtomicUsize = AtomicUsize::new(0);
+/// Where those are.
+const ALLOCATIONS: usize = offset_of!(Page, allocations);
 /// The unit in which the file system provides room; larger units are probed more than once.
 const UNIT: usize = 4096;
 
@@ -31,7 +36,7 @@ pub(crate) fn create(directory: &Path) -> io::Result<&'static Page> {
     let start_time = read_start_time();
     let file = open(directory, start_time).ok_or_else(io::Error::last_os_error)?;
     let mapped = map(ptr::null_mut(), Some(file)).ok_or_else(io::Error::last_os_error)?;
-    ROOM.store(0, Ordering::Relaxed);
+    forget_room();
     if !has_room(mapped, FRONT_BYTES) {
         // SAFETY: the mapping made above, which nothing refers to yet.
         unsafe { libc::munmap(mapped.cast(), PAGE_BYTES) };
@@ -54,7 +59,7 @@ pub(crate) fn replace_in_child(page: &'static Page) -> bool {
     let start_time = read_start_time();
     let file = DIRECTORY.get().and_then(|directory| open(directory, start_time));
     let place = ptr::from_ref(page).cast_mut();
-    ROOM.store(0, Ordering::Relaxed);
+    forget_room();
     let in_file = file.is_some() && map(place, file).is_some() && has_room(place, FRONT_BYTES);
     if !in_file && map(place, None).is_none() {
         PAGE.store(ptr::null_mut(), Ordering::Release);
@@ -74,9 +79,18 @@ pub(crate) fn reserve(page: &Page, bytes: usize) -> bool {
     has_room(ptr::from_ref(page).cast_mut(), bytes)
 }
 
+/// The same for this many bytes from the start of the sampled allocations.
+pub(crate) fn reserve_allocations(page: &Page, bytes: usize) -> bool {
+    fill_holes(ptr::from_ref(page).cast_mut(), &ALLOCATIONS_ROOM, ALLOCATIONS, bytes)
+}
+
 fn has_room(place: *mut Page, bytes: usize) -> bool {
-    let known = ROOM.load(Ordering::Relaxed);
-    let wanted = bytes.min(PAGE_BYTES).next_multiple_of(UNIT);
+    fill_holes(place, &ROOM, 0, bytes)
+}
+
+fn fill_holes(place: *mut Page, room: &AtomicUsize, start: usize, bytes: usize) -> bool {
+    let known = room.load(Ordering::Relaxed);
+    let wanted = bytes.min(PAGE_BYTES - start).next_multiple_of(UNIT);
     if wanted <= known {
         return true;
     }
@@ -88,7 +102,7 @@ fn has_room(place: *mut Page, bytes: usize) -> bool {
     let written = (known..wanted).step_by(UNIT).all(|offset| {
         // SAFETY: one zero goes into the pipe and from there into a unit of the mapping that was never written.
         unsafe {
-            let unit = place.cast::<u8>().add(offset).cast::<c_void>();
+            let unit = place.cast::<u8>().add(start + offset).cast::<c_void>();
             libc::write(ends[1], c"".as_ptr().cast(), 1) == 1 && libc::read(ends[0], unit, 1) == 1
         }
     });
@@ -97,9 +111,14 @@ fn has_room(place: *mut Page, bytes: usize) -> bool {
         unsafe { libc::close(end) };
     }
     if written {
-        ROOM.store(wanted, Ordering::Relaxed);
+        room.store(wanted, Ordering::Relaxed);
     }
     written
+}
+
+fn forget_room() {
+    ROOM.store(0, Ordering::Relaxed);
+    ALLOCATIONS_ROOM.store(0, Ordering::Relaxed);
 }
 
 fn fill_in(header: &PageHeader, start_time: Option<u64>, generation: u64) {

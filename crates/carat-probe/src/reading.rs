@@ -4,7 +4,9 @@
 //! sleep and carat requests figures, [`crate::wake`] wakes one.
 
 use crate::stat::Counts;
-use crate::{collections, constants, fault, heap_pages, jobs, own_page, pools, thread, yjit};
+use crate::{
+    allocations, collections, constants, fault, heap_pages, jobs, own_page, pools, thread, yjit,
+};
 use carat_ruby::api::loaded;
 use carat_ruby::clock::now_ns;
 use carat_ruby::{RubyApi, Value};
@@ -96,6 +98,7 @@ fn take(ruby: &RubyApi, page: &Page) {
     if lists_pages {
         heap_pages::set_listed(counts.get(Gc::HeapPages));
     }
+    allocations::follow_request(ruby, page);
     thread::ensure(page);
     page.own.add(Own::RubyReadings, 1);
     page.own.add(Own::RubyNs, now_ns().saturating_sub(before));

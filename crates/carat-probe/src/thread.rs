@@ -2,7 +2,7 @@
 //!
 //! It sleeps on the page's request word and otherwise wakes once a second. It allocates nothing.
 
-use crate::{allocator, fault, heap_pages, jobs, own_page, wake};
+use crate::{allocations, allocator, fault, heap_pages, jobs, own_page, wake};
 use carat_ruby::api::loaded;
 use carat_ruby::clock::{now_ns, sleep, thread_cpu_ns, timespec};
 use carat_ruby::thread::spawn_detached;
@@ -63,6 +63,7 @@ extern "C" fn on_end(_: Value) {
         // SAFETY: takes no argument.
         unsafe { libc::sched_yield() };
     }
+    fault::guarded(allocations::stop);
 }
 
 /// Calls the interpreter unless it has ended.
@@ -120,6 +121,9 @@ impl ReadingSchedule {
 
     fn tick(&mut self, page: &Page) {
         let now = now_ns();
+        if allocations::is_over(now) {
+            with_ruby(jobs::request_reading);
+        }
         with_ruby(jobs::repeat_requests);
         if now >= self.malloc_due {
             self.read_malloc(page);

@@ -177,6 +177,9 @@ pub const AGES_IN_BITMAP: VersionRange = VersionRange::from(V3_3);
 pub const BITS_BY_SLOT_NUMBER: VersionRange = VersionRange::from(V4_1);
 /// An old object has both flags of the age set (`FL_PROMOTED`); later Rubies have one.
 pub const OLD_IN_TWO_FLAGS: VersionRange = VersionRange::up_to(V3_2);
+/// A heap page begins with the address of its description, which contains the bytes of a slot (`struct heap_page_header` and `struct
+/// heap_page`, gc.c or gc/default/default.c); before, all slots have one size.
+pub const SLOT_BYTES_IN_PAGE: VersionRange = VersionRange::between(V3_2, V4_0);
 /// The length of a string in its slot is part of its flags (`RSTRING_EMBED_LEN_MASK`).
 pub const EMBEDDED_LENGTH_IN_FLAGS: VersionRange = VersionRange::up_to(V3_1);
 /// An object's instance variables outside its slot have their number in front of their address (`struct RObject`).

@@ -1,8 +1,9 @@
 //! Where everything is in the file. Assertions check the offsets at compile time.
 
 use crate::page::section::{Section, Table};
-use crate::page::word::Word;
-use crate::page::words::{Arena, Gc, Malloc, Own, Pool, Runtime};
+use crate::page::sites::Sites;
+use crate::page::word::{Word, set_text};
+use crate::page::words::{Allocations, Arena, Gc, Malloc, Own, Pool, Runtime};
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"CARATPG1");
 
 /// Version of the layout.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// The probe's function that returns its page, `extern "C" fn() -> *const Page`, or null if there is none.
 ///
@@ -27,8 +28,8 @@ pub const ARENAS: usize = 64;
 /// Room for ranges of heap pages.
 pub const RANGES: usize = 16_380;
 
-/// Bytes of the file. It is sparse: ranges that were never written take no memory.
-pub const PAGE_BYTES: usize = 270_336;
+/// Bytes of the file. It is sparse: ranges and sites that were never written take no memory.
+pub const PAGE_BYTES: usize = 675_840;
 
 /// Bytes before the heap page ranges.
 pub const FRONT_BYTES: usize = 8192;
@@ -69,7 +70,9 @@ pub struct PageHeader {
     pub(crate) unused: AtomicU32,
     /// A [`crate::page::AllocatorKind`] as its index plus 1; 0 if it is not detected yet.
     pub allocator: AtomicU64,
-    pub(crate) reserved: [AtomicU64; 5],
+    /// For how many nanoseconds carat asks for samples of allocations; the probe takes the request by writing 0.
+    pub allocation_ns: AtomicU64,
+    pub(crate) reserved: [AtomicU64; 4],
     /// A [`FeatureState`] per [`Feature`].
     pub features: [AtomicU64; 16],
     /// `RUBY_DESCRIPTION`.
@@ -107,6 +110,11 @@ pub struct Page {
     pub(crate) after_arenas: [AtomicU64; 56],
     /// Where Ruby's heap pages are.
     pub ranges: Ranges,
+    /// How many allocations were sampled.
+    pub allocations: Section<Allocations>,
+    /// Where they were.
+    pub sites: Sites,
+    pub(crate) after_sites: [AtomicU64; 440],
 }
 
 const _: () = {
@@ -123,6 +131,8 @@ const _: () = {
     assert!(offset_of!(Page, pools) == 2560);
     assert!(offset_of!(Page, arenas) == 4096);
     assert!(offset_of!(Page, ranges) == FRONT_BYTES);
+    assert!(offset_of!(Page, allocations) == 270_336);
+    assert!(offset_of!(Page, allocations).is_multiple_of(4096));
     assert!(size_of::<Page>() == PAGE_BYTES);
     assert!(PAGE_BYTES.is_multiple_of(4096));
     assert!(Pool::ALL.len() == 8 && Arena::ALL.len() == 7);
@@ -155,6 +165,8 @@ pub enum Feature {
     Wake,
     /// A page of its own for every forked child.
     Forks,
+    /// Samples of allocations, where carat asks for them.
+    Allocations,
 }
 
 impl Feature {
@@ -171,6 +183,7 @@ impl Feature {
         Self::PostponedJobs,
         Self::Wake,
         Self::Forks,
+        Self::Allocations,
     ];
 }
 
@@ -220,14 +233,7 @@ impl FeatureState {
 impl PageText {
     /// Writes as many bytes as there is room for.
     pub fn set(&self, text: &[u8]) {
-        // Every word is written, so that a shorter text leaves no end of a longer one.
-        for (place, word) in self.0.iter().enumerate() {
-            let rest = text.get(place * 8..).unwrap_or_default();
-            let mut bytes = [0; 8];
-            let length = rest.len().min(8);
-            bytes[..length].copy_from_slice(&rest[..length]);
-            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
-        }
+        set_text(&self.0, text);
     }
 }
 

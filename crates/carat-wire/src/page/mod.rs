@@ -7,7 +7,9 @@
 
 mod layout;
 mod read;
+mod read_sites;
 mod section;
+mod sites;
 mod word;
 mod words;
 
@@ -19,6 +21,8 @@ pub use read::{
     AddressRange, ArenaReading, HeapPages, PageError, PageReading, PageTime, PoolReading,
     SectionReading, read,
 };
+pub use read_sites::{AllocationReading, SiteReading, read_allocations};
 pub use section::{Section, Table, Writer};
+pub use sites::{SAMPLE_BYTES, SITES, Sites};
 pub use word::{UNKNOWN, VALUES, Word};
-pub use words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime};
+pub use words::{Allocations, AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime};

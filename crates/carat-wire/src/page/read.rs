@@ -4,7 +4,7 @@ use crate::page::layout::{
     ARENAS, FRONT_BYTES, Feature, FeatureState, MAGIC, PAGE_BYTES, POOLS, Page, PageHeader, RANGES,
     VERSION,
 };
-use crate::page::word::{UNKNOWN, VALUES, Word};
+use crate::page::word::{UNKNOWN, VALUES, Word, text};
 use crate::page::words::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime};
 use std::fmt;
 use std::io;
@@ -36,6 +36,16 @@ pub struct SectionReading<W> {
 }
 
 impl<W: Word> SectionReading<W> {
+    /// From the words of a section, the first of which is its sequence.
+    pub(crate) fn of(section: &[u64]) -> Self {
+        Self {
+            at: time_unless_zero(section[1]),
+            known: section[2],
+            words: section[3..3 + VALUES].to_vec(),
+            list: PhantomData,
+        }
+    }
+
     /// One word; `None` if it is unknown.
     pub fn get(&self, word: W) -> Option<u64> {
         (self.known & 1 << word.index() != 0).then(|| self.words[word.index()])
@@ -226,11 +236,8 @@ impl Front {
 
     fn values<W: Word>(&self, number: usize) -> SectionReading<W> {
         // A torn section is unknown as a whole: its words may be of two moments.
-        let (at, known, words) = match self.part(number) {
-            Some(part) => (time_unless_zero(part[1]), part[2], part[3..3 + VALUES].to_vec()),
-            None => (None, 0, Vec::new()),
-        };
-        SectionReading { at, known, words, list: PhantomData }
+        let torn = SectionReading { at: None, known: 0, words: Vec::new(), list: PhantomData };
+        self.part(number).map_or(torn, SectionReading::of)
     }
 
     /// The rows of a table with this much room; never more, because other parts follow it.
@@ -247,11 +254,7 @@ impl Front {
     }
 
     fn text(&self, offset: usize) -> String {
-        let bytes: Vec<u8> =
-            self.words[offset / 8..][..16].iter().flat_map(|word| word.to_le_bytes()).collect();
-        // Text is not guarded by a sequence; half of a character becomes a replacement character.
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
+        text(&self.words[offset / 8..][..16])
     }
 
     fn header(&self, offset: usize) -> u64 {
@@ -320,7 +323,7 @@ fn read_ranges(
     Ok(HeapPages::default())
 }
 
-fn fetch_words(
+pub(crate) fn fetch_words(
     fetch: &mut impl FnMut(u64, &mut [u8]) -> io::Result<()>,
     offset: usize,
     count: usize,

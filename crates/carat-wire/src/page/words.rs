@@ -202,6 +202,32 @@ words! {
 }
 
 words! {
+    /// Allocations that were sampled while carat asked for it ([`crate::page::Sites`] says where they were).
+    Allocations {
+        /// Mean bytes of slots from one sample to the next.
+        SampleBytes = "sample_bytes",
+        /// Monotonic clock when sampling began in this process, in nanoseconds.
+        StartedNs = "started_ns",
+        /// Monotonic clock when objects and processor time were last written, in nanoseconds.
+        WrittenNs = "written_ns",
+        /// Monotonic clock when it ended, in nanoseconds.
+        EndedNs = "ended_ns",
+        /// Samples.
+        Samples = "samples",
+        /// Samples for whose place there was no room.
+        Unplaced = "unplaced",
+        /// Objects that were allocated meanwhile.
+        Objects = "objects",
+        /// Processor time of the process meanwhile, in nanoseconds.
+        CpuNs = "cpu_ns",
+        /// Nanoseconds spent on samples.
+        SampleNs = "sample_ns",
+        /// Picoseconds that sampling adds to each allocation, measured when it began.
+        HookPs = "hook_ps",
+    }
+}
+
+words! {
     /// What the runtime library did. Each word is updated by itself, without the sequence.
     Runtime {
         /// Settings in effect, one bit each in the order of `CARAT_SETTINGS`.
