@@ -4,6 +4,7 @@
 //! Trials are paired within their block, `carat-stats` judges the pairs, and the decisions become verdicts.
 
 mod advice;
+mod allocations;
 mod census_difference;
 mod classes;
 mod conclude;
@@ -31,6 +32,7 @@ mod tune_outcome;
 mod warning;
 
 pub use advice::{Finding, findings, findings_beside_growth};
+pub use allocations::allocation_profile;
 pub use census_difference::classes_of;
 pub use census_difference::{
     CensusDifference, CensusFigure, ClassChange, ExplainedTree, FigureChange, LostSize,

@@ -3,6 +3,7 @@
 //! It does no I/O and imports no other crate of Carat but the types of a reading from outside (`carat-outside`) and of
 //! statistics (`carat-stats`). Public is all of it: a type here is what two crates agree on.
 
+pub mod allocations;
 mod c_library;
 mod census;
 mod command_table;
@@ -31,6 +32,7 @@ mod thinned;
 pub mod units;
 pub mod watch;
 
+pub use allocations::{AllocationCost, AllocationProfile, AllocationSite};
 pub use c_library::CLibrary;
 pub use census::{
     ClassAmount, ClassComparison, ClassDifference, ClassMedians, ReadTrials, TrialCensus,

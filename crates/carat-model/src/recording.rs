@@ -1,6 +1,9 @@
 //! A recording: the memory of one process tree over time.
 
-use super::{GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample, SamplerCost};
+use super::{
+    AllocationProfile, GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample,
+    SamplerCost,
+};
 use carat_outside::who::Way;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +78,9 @@ pub struct RecordingEnd {
     /// The rate of growth so far; `None` where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<GrowthOutlook>,
+    /// What was allocated where, where `--allocations` asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<AllocationProfile>,
 }
 
 /// The latest rate of growth, and when the limit of memory would be reached at that rate.

@@ -72,6 +72,16 @@ pub fn redact_recording(recording: &Recording, audience: Audience) -> Recording 
                 one.kept_by = None;
             }
         }
+        for site in end.allocations.iter_mut().flat_map(|profile| &mut profile.sites) {
+            site.class = redaction.class(&site.class);
+            match audience {
+                // Files are named after what a program does.
+                Audience::Shared => (site.path, site.line) = (None, None),
+                Audience::Own => {
+                    site.path.iter_mut().for_each(|path| redaction.rules.edit_line(path))
+                }
+            }
+        }
         end.unread.iter_mut().for_each(|reason| redaction.rules.edit(reason));
         end.limit.iter_mut().for_each(|limit| redaction.rules.edit_line(&mut limit.group));
         if let Some(load) = &mut end.load {

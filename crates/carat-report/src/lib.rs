@@ -5,6 +5,7 @@
 //! `carat-analysis`, `carat-stats` and the catalogue of settings. Public is one function for each format, [`numbers`] and [`text`] for
 //! those who print beside it, and of `carat-redact` what those need who export.
 
+mod allocation_text;
 mod budget;
 mod census_cells;
 mod census_text;

@@ -1,5 +1,6 @@
 //! A recording as text for a terminal.
 
+use crate::allocation_text;
 use crate::numbers::{count, grouped_count, percent, seconds};
 use crate::text::{one_line, shorten, written};
 use carat_analysis::growth::{cause, found, outlook_sentence, tolerances, undecided_parts};
@@ -19,8 +20,19 @@ pub fn growth_text(recording: &Recording) -> String {
     written(|out| {
         write_growth(out, recording)?;
         write_memory(out, recording)?;
+        write_allocations(out, recording)?;
         write_cost(out, recording)
     })
+}
+
+/// What was allocated where, where that was asked for.
+fn write_allocations(out: &mut String, recording: &Recording) -> fmt::Result {
+    let profile = recording.end.as_ref().and_then(|end| end.allocations.as_ref());
+    let lines = profile.map(allocation_text::lines).unwrap_or_default();
+    if !lines.is_empty() {
+        writeln!(out)?;
+    }
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 /// Parts of the memory that are named.

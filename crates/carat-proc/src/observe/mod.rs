@@ -45,7 +45,7 @@ pub use outside::{compare_with_parents, known_figures, outside_figures, read_out
 pub use page::{ProbePage, pages_left, probe_figures, read_probe_figures, ruby_description};
 pub use pagemap::{Pages, count_pages};
 pub use probe_figures::{MallocFigures, ProbeFigures};
-pub use probes::Probes;
+pub use probes::{Probes, SampledAllocations};
 pub use regions::{Region, RegionHints, classify};
 pub use rollup::{Rollup, parse_rollup};
 pub use room::{be_killed_first, memory_gate};

@@ -9,14 +9,14 @@ use carat_outside::memory::parse_regions;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::is_newer_than_known;
 use carat_wire::page::{
-    self, Feature, FeatureState, Gc, Malloc, Own, PAGE_BYTES, PageHeader, PageReading, Pool,
-    SectionReading, Word,
+    self, AllocationReading, Feature, FeatureState, Gc, Malloc, Own, PAGE_BYTES, PageHeader,
+    PageReading, Pool, SectionReading, Word,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
@@ -63,9 +63,31 @@ impl ProbePage {
         page::read(|offset, buffer| self.file.read_exact_at(buffer, offset)).ok()
     }
 
+    /// Whether its file was removed, as when the process executes another Ruby, which makes a page of its own.
+    pub fn is_gone(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.nlink() == 0)
+    }
+
     /// Requests fresh figures and does not wait for them.
     pub fn request(&self) {
         self.with_header(increment_request);
+    }
+
+    /// Requests samples of allocations for so long, at least a nanosecond; `false` if nobody can answer.
+    pub fn request_allocations(&self, time: Duration) -> bool {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let mut is_ready = false;
+        self.with_header(|header| {
+            is_ready = true;
+            header.allocation_ns.store(nanoseconds, Ordering::Release);
+            increment_request(header);
+        });
+        is_ready
+    }
+
+    /// The allocations that were sampled so far; `None` if the page is not ready or has another version.
+    pub fn read_allocations(&self) -> Option<AllocationReading> {
+        page::read_allocations(|offset, buffer| self.file.read_exact_at(buffer, offset)).ok()
     }
 
     /// Whether the last request has been answered.

@@ -3,7 +3,7 @@
 use crate::observe::{MallocFigures, ProbePage, probe_figures};
 use crate::process::{Identity, ProcRoot};
 use carat_model::{Bytes, InsideSample};
-use carat_wire::page::{Gc, Malloc, PageReading};
+use carat_wire::page::{AllocationReading, Feature, FeatureState, Gc, Malloc, PageReading};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -20,6 +20,17 @@ pub struct Probes {
     followed: HashMap<Identity, Followed>,
     searched_at: Option<Duration>,
     requested_at: Option<Duration>,
+    /// Allocations that were sampled in processes that have ended.
+    ended: Vec<AllocationReading>,
+}
+
+/// Allocations that the probes of a tree sampled.
+#[derive(Debug, Default)]
+pub struct SampledAllocations {
+    /// One for each process, also those that have ended.
+    pub readings: Vec<AllocationReading>,
+    /// Processes in which nothing was sampled, and why.
+    pub refused: Vec<(u32, &'static str)>,
 }
 
 /// A process and the latest figures of its probe.
@@ -32,6 +43,8 @@ struct Followed {
     malloc_at: Option<u64>,
     /// How long that took.
     cost: Duration,
+    /// Whether samples of allocations were requested.
+    samples_allocations: bool,
 }
 
 impl Probes {
@@ -66,14 +79,55 @@ impl Probes {
         pages.for_each(ProbePage::request);
     }
 
+    /// Requests samples of allocations, for so long from now on, of every probe of which none were requested yet. Returns
+    /// whether any probe was asked so far.
+    pub fn sample_allocations(&mut self, time: Duration) -> bool {
+        for followed in self.followed.values_mut().filter(|one| !one.samples_allocations) {
+            let page = followed.page.as_ref();
+            followed.samples_allocations = page.is_some_and(|page| page.request_allocations(time));
+        }
+        !self.ended.is_empty() || self.followed.values().any(|one| one.samples_allocations)
+    }
+
+    /// Ends the samples at once.
+    pub fn end_allocations(&self) {
+        let sampled = self.followed.values().filter(|one| one.samples_allocations);
+        for page in sampled.filter_map(|one| one.page.as_ref()) {
+            page.request_allocations(Duration::ZERO);
+        }
+    }
+
+    /// The allocations that were sampled so far.
+    pub fn allocations(&self) -> SampledAllocations {
+        let mut found =
+            SampledAllocations { readings: self.ended.clone(), ..SampledAllocations::default() };
+        for (identity, followed) in &self.followed {
+            let page = followed.page.as_ref().filter(|_| followed.samples_allocations);
+            let Some((page, reading)) = page.and_then(|page| Some((page, page.read()?))) else {
+                continue;
+            };
+            match why_not_sampled(&reading) {
+                Some(why) => found.refused.push((identity.pid, why)),
+                None => found.readings.extend(page.read_allocations()),
+            }
+        }
+        found
+    }
+
     fn find(&mut self, root: &ProcRoot, members: &[Identity], at: Duration) {
-        self.followed.retain(|identity, _| members.contains(identity));
+        let ended = self.followed.extract_if(|identity, _| !members.contains(identity));
+        self.ended.extend(ended.filter_map(|(_, followed)| followed.sampled()));
         let again = self.searched_at.is_none_or(|searched| at >= searched + SEARCH_EVERY);
         for &member in members {
             let known = self.followed.get(&member);
-            if known.is_none_or(|known| again && known.page.is_none()) {
-                let page = ProbePage::find(root, member);
-                self.followed.insert(member, Followed { page, ..Followed::default() });
+            let needs_page = |known: &Followed| known.page.as_ref().is_none_or(ProbePage::is_gone);
+            if !known.is_none_or(|known| again && needs_page(known)) {
+                continue;
+            }
+            let (is_new, page) = (known.is_none(), ProbePage::find(root, member));
+            if is_new || page.is_some() {
+                let before = self.followed.insert(member, Followed { page, ..Followed::default() });
+                self.ended.extend(before.and_then(Followed::sampled));
             }
         }
         if again {
@@ -83,6 +137,12 @@ impl Probes {
 }
 
 impl Followed {
+    /// The allocations that were sampled in a process that has ended, or that runs another program now.
+    fn sampled(self) -> Option<AllocationReading> {
+        // Its file stays as it was for as long as it is open.
+        self.page.filter(|_| self.samples_allocations)?.read_allocations()
+    }
+
     /// Stores the old objects of the latest collection; `true` if there was one since the last call.
     fn update_kept(&mut self, reading: &PageReading) -> bool {
         let written_at = reading.gc.at.map(|moment| moment.ns);
@@ -98,6 +158,21 @@ impl Followed {
         self.cost = Duration::from_nanos(reading.malloc.get(Malloc::CostNs).unwrap_or(0));
         let before = std::mem::replace(&mut self.malloc_at, read_at);
         read_at.is_some() && read_at != before
+    }
+}
+
+/// Why a process whose allocations should be sampled has none; `None` if it has.
+fn why_not_sampled(reading: &PageReading) -> Option<&'static str> {
+    let state = reading.features.iter().find(|(feature, _)| *feature == Feature::Allocations);
+    match state.map(|(_, state)| *state)? {
+        FeatureState::On => None,
+        FeatureState::NotYet => Some("Ruby did not answer"),
+        FeatureState::NoFunction => Some("this Ruby lacks a function that samples require"),
+        FeatureState::UnknownRuby => Some("the size of this Ruby's slots is not known"),
+        FeatureState::OtherCollector => Some("its collector is not CRuby's own"),
+        FeatureState::Refused => Some("there is no room for samples; free some space in TMPDIR"),
+        FeatureState::Fault => Some("the probe switched itself off"),
+        FeatureState::OtherAllocator | FeatureState::Absent => Some("it is not available"),
     }
 }
 

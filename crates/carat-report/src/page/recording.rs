@@ -1,5 +1,6 @@
 //! The page of a recording: growth, memory over time, memory by process, and the last ledger.
 
+use crate::allocation_text;
 use crate::chart::reduce::{BandPoint, reduce};
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::memory_series::{MemorySeries, series};
@@ -62,6 +63,7 @@ pub fn recording_html(recording: &Recording, options: &PageOptions) -> String {
         (memory_over_time(recording, &title, &mut gallery))
         (growth_table(recording))
         (growing_classes(recording))
+        (allocated_where(recording))
         @if let Some(report) = report { (routes::load_section(report)) }
         @if let Some(last) = &recording.ledger {
             (ledger::section(last, &mut gallery))
@@ -434,6 +436,25 @@ fn growing_classes(recording: &Recording) -> Markup {
                 h2 { "Classes that grow" }
                 ul.also { @for class in classes { li { (class_sentence(class)) } } }
             }
+        }
+    }
+}
+
+/// What was allocated where, where that was asked for.
+fn allocated_where(recording: &Recording) -> Markup {
+    let profile = recording.end.as_ref().and_then(|end| end.allocations.as_ref());
+    let Some(profile) = profile else { return markup! {} };
+    let rows = allocation_text::rows(profile).into_iter().map(|[share, interval, class, place]| {
+        Cell::row(place, [class, share, interval].map(Cell::text))
+    });
+    let shown = FactTable::new("Where it allocates").name("place").texts(["class"]);
+    let shown = shown.numbers(["share", "95 % interval"]).rows(rows);
+    markup! {
+        section {
+            h2 { (shown.label) }
+            p { (allocation_text::heading(profile)) "." }
+            (table(&shown))
+            ul.also { @for note in allocation_text::notes(profile) { li { (capital(&note)) "." } } }
         }
     }
 }

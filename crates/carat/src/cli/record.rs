@@ -41,6 +41,9 @@ pub(crate) struct RecordArgs {
     /// Do not read the memory of the server: only what the kernel and a probe tell
     #[arg(long, conflicts_with = "look")]
     no_look: bool,
+    /// Sample for this time, from the first request or else from the start on, which class is allocated at which line
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    allocations: Option<Span>,
     #[command(flatten)]
     load: RecordLoadArgs,
     /// File to write [default: the command's name with .recording.jsonl]
@@ -160,5 +163,6 @@ fn request(args: &RecordArgs, server: &RecordedServer) -> anyhow::Result<Recordi
     };
     let path = server.new_file(args.output.as_deref())?;
     let sampling = SampleOptions { every, share: args.budget / 100.0 };
-    Ok(RecordingRequest { path, sampling, limit: args.limit, load, look })
+    let (limit, allocations) = (args.limit, args.allocations);
+    Ok(RecordingRequest { path, sampling, limit, load, look, allocations })
 }

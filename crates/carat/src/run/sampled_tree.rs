@@ -11,7 +11,8 @@ use carat_load::{Generator, GeneratorError};
 use carat_model::{Bytes, Ledger, LoadSpec, Moment, Sample, SamplerCost};
 use carat_outside::census::LookOptions;
 use carat_proc::observe::{
-    Probes, SampleOptions, Sampler, known_figures, ledger, memory_gate, read_outside,
+    Probes, SampleOptions, SampledAllocations, Sampler, known_figures, ledger, memory_gate,
+    read_outside,
 };
 use carat_proc::process::{Identity, ProcRoot, Stat, Tree};
 use carat_wire::env::TOKEN;
@@ -272,6 +273,21 @@ impl<'a> SampledTree<'a> {
         }
         self.sampled = sample.members.len();
         TreeStep::Sampled(Box::new(sample))
+    }
+
+    /// Has every probe that is known sample allocations for so long from now on, if it does not yet. Returns whether there
+    /// was one so far.
+    pub(crate) fn sample_allocations(&mut self, time: Duration) -> bool {
+        self.probes.sample_allocations(time)
+    }
+
+    /// Ends the samples of allocations and returns them.
+    pub(crate) fn end_allocations(&mut self) -> SampledAllocations {
+        let members = self.members();
+        // Renews the figures, and finds who has ended.
+        self.probes.read(&self.root, &members, self.elapsed());
+        self.probes.end_allocations();
+        self.probes.allocations()
     }
 
     /// Sleeps until the next sample is due, but not longer than the options allow.

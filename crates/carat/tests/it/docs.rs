@@ -3,7 +3,7 @@
 use carat_model::{METRICS, Unit};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::{FACTS, GC_STAT_KEYS, VERSIONS, heap_layout};
-use carat_wire::page::{AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
+use carat_wire::page::{Allocations, AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime, Word};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
@@ -167,6 +167,7 @@ fn page_words() -> String {
     add_words::<Malloc>(&mut text, "`malloc`");
     add_words::<Own>(&mut text, "`own`");
     add_words::<Runtime>(&mut text, "`runtime`");
+    add_words::<Allocations>(&mut text, "`allocations`");
     add_words::<Pool>(&mut text, "Size pools");
     add_words::<Arena>(&mut text, "Arenas");
     add_words::<AllocatorKind>(&mut text, "Allocators");

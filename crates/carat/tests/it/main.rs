@@ -11,6 +11,7 @@ mod harness;
 
 mod action;
 mod address_bomb;
+mod allocations;
 mod call_caches;
 mod calloc_arena;
 mod demo;

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn children_and_grandchildren_have_pages_of_their_own(version: TestRuby) {
@@ -227,6 +228,28 @@ fn a_missing_function_costs_its_feature_and_nothing_else() {
     assert!(seen.gc.get(Gc::LiveSlots) > Some(0));
     assert_eq!(slots_unknown(&mut ruby).unwrap(), "this Ruby does not list its heap pages");
     assert!(ruby.end().is_empty());
+}
+
+#[test]
+fn where_allocations_cannot_be_sampled_the_page_says_why_and_the_server_runs_on() {
+    require!(Ruby);
+    let mut lying = Bench::new();
+    lie_about_the_collector(&mut lying);
+    let (lacking, newer) = (Bench::new(), Bench::new());
+    let hidden = hiding(&lacking, "rb_profile_frames");
+    let later = lying_about_the_version(&newer, "4, 1, 0");
+    for (bench, library, expected) in [
+        (&lacking, Some(&hidden), FeatureState::NoFunction),
+        (&newer, Some(&later), FeatureState::UnknownRuby),
+        (&lying, None, FeatureState::OtherCollector),
+    ] {
+        let mut ruby = bench.start(TestRuby::OnPath.command(library.map(PathBuf::as_path)));
+        assert!(bench.page(ruby.pid).request_allocations(Duration::from_secs(600)));
+        assert!(ruby.ask().features.contains(&(Feature::Allocations, expected)), "{expected:?}");
+        assert_eq!(ruby.eval("Array.new(100_000) { Object.new }.size"), "100000");
+        assert_eq!(bench.page(ruby.pid).read_allocations().unwrap().sites, []);
+        assert!(ruby.end().is_empty());
+    }
 }
 
 /// Makes every Ruby of this bench say that its collector is MMTk.

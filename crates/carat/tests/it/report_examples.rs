@@ -13,9 +13,9 @@ use carat_model::recording::{
     RecordingEnd, RecordingInfo,
 };
 use carat_model::{
-    Bytes, ClassGrowth, Conclusion, DailyGrowth, Estimate, GroupLimit, GrowthKind, InsideSample,
-    LimitKind, MemberSample, PartGrowth, ProgressUnit, Role, Sample, SamplerCost, TrackedPart,
-    Verdict,
+    AllocationCost, AllocationProfile, AllocationSite, Bytes, ClassGrowth, Conclusion, DailyGrowth,
+    Estimate, GroupLimit, GrowthKind, InsideSample, LimitKind, MemberSample, PartGrowth,
+    ProgressUnit, Role, Sample, SamplerCost, TrackedPart, Verdict,
 };
 use carat_outside::census::Census;
 use carat_outside::heap::{ClassCount, HeapCensus, HeapPageFill, PoolCensus};
@@ -340,6 +340,32 @@ fn recording_end(text: &str) -> RecordingEnd {
             limit_in_s: Some(266_667.0),
             limit_between_s: Some((242_424.0, 296_296.0)),
         }),
+        allocations: Some(allocation_profile(text)),
+    }
+}
+
+fn allocation_profile(text: &str) -> AllocationProfile {
+    AllocationProfile {
+        seconds: 60.0,
+        processes: 2,
+        samples: 400,
+        every: Bytes(512 << 10),
+        objects: 5_000_000,
+        unplaced: 3,
+        cost: AllocationCost {
+            object_ns: Some(35.0),
+            sample_ns: 1500.0,
+            spent_s: Some(0.18),
+            share: Some(0.02),
+        },
+        sites: vec![AllocationSite {
+            class: text.into(),
+            path: Some(format!("/app/{text}.rb")),
+            line: Some(7),
+            samples: 100,
+            share: 0.25,
+            interval: (0.21, 0.295),
+        }],
     }
 }
 

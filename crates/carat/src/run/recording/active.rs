@@ -2,6 +2,7 @@
 
 use crate::run::Interrupt;
 use crate::run::recording::RecordError;
+use crate::run::recording::allocations::AllocationWindow;
 use crate::run::recording::conclude::conclude;
 use crate::run::recording::load::{LoadDriver, RecordingLoad};
 use crate::run::recording::looks::{KeptWatch, Progress, WatchEnd};
@@ -33,6 +34,8 @@ pub(crate) struct RecordingRequest {
     pub(crate) load: Option<RecordingLoad>,
     /// Readings of the memory from outside; `None` for none.
     pub(crate) look: Option<LookPace>,
+    /// How long to sample allocations; `None` for not at all.
+    pub(crate) allocations: Option<Span>,
 }
 
 /// How often the memory is read from outside.
@@ -60,6 +63,7 @@ pub(crate) struct ActiveRecording<'a> {
     interrupt: Interrupt,
     load: Option<LoadDriver>,
     kept: Option<KeptWatch>,
+    allocations: Option<AllocationWindow>,
     recorder: Recorder<'a>,
 }
 
@@ -80,7 +84,7 @@ impl<'a> ActiveRecording<'a> {
         subject: &'a mut RecordingSubject,
         interrupt: Interrupt,
     ) -> Result<Self, RecordError> {
-        let RecordingRequest { path, sampling, limit, load, look } = request;
+        let RecordingRequest { path, sampling, limit, load, look, allocations } = request;
         let kept = look.map(|pace| match pace {
             LookPace::ByCost => KeptWatch::new(None),
             LookPace::Every(span) => KeptWatch::new(Some(span.0)),
@@ -99,7 +103,8 @@ impl<'a> ActiveRecording<'a> {
             let _ = fs::remove_file(&path);
         })?;
         let recorder = Recorder::new(tree, journal);
-        Ok(Self { path, limit, interrupt, load, kept, recorder })
+        let allocations = allocations.map(AllocationWindow::new);
+        Ok(Self { path, limit, interrupt, load, kept, allocations, recorder })
     }
 
     /// Records until the tree, the load or the time ends or the user stops it. Returns which, in words.
@@ -115,6 +120,7 @@ impl<'a> ActiveRecording<'a> {
                 return end;
             }
             self.look_if_due();
+            self.follow_allocations();
             // Read before the scan: a status that comes with the end of the tree is reported.
             let status = self.recorder.tree.server_ended();
             match self.recorder.step() {
@@ -143,13 +149,24 @@ impl<'a> ActiveRecording<'a> {
         let now = self.progress();
         let looked = self.kept.take().map(|watch| watch.end(&members, now)).unwrap_or_default();
         let WatchEnd { classes, note, unread } = looked;
+        let window = self.allocations.take().map(|window| window.end(&mut self.recorder.tree));
+        let (allocations, unsampled) = window.unwrap_or_default();
         let printed = self.recorder.tree.log_note();
         let survivors = self.recorder.tree.stop(GRACE).survivors;
         let refusal = self.recorder.tree.refusal().map(str::to_owned);
-        let warnings = refusal.into_iter().chain(note).chain(printed).collect();
+        let warnings = refusal.into_iter().chain(note).chain(printed).chain(unsampled).collect();
         let cost = self.recorder.tree.cost();
-        let outlook = None;
-        let end = RecordingEnd { ended, load, cost, warnings, classes, limit, unread, outlook };
+        let end = RecordingEnd {
+            ended,
+            load,
+            cost,
+            warnings,
+            classes,
+            limit,
+            unread,
+            outlook: None,
+            allocations,
+        };
         let mut journal = self.recorder.into_journal();
         let recording = conclude(&mut journal, &self.path, end)?;
         let loss = journal.loss().map(|(lines, error)| (lines, error.to_string()));
@@ -158,9 +175,7 @@ impl<'a> ActiveRecording<'a> {
 
     /// Begins a reading of the memory from outside if one is due.
     fn look_if_due(&mut self) {
-        let now = self.progress();
-        // Before the load the server only boots, which says nothing about its growth.
-        let waits = self.load.as_ref().is_some_and(|load| !load.is_sending());
+        let (now, waits) = (self.progress(), self.waits_for_load());
         let Some(watch) = self.kept.as_mut().filter(|_| !waits) else { return };
         if watch.is_due(now) {
             watch.begin(self.recorder.tree.members(), now);
@@ -168,6 +183,18 @@ impl<'a> ActiveRecording<'a> {
         if let Some(kept) = watch.take_kept() {
             self.recorder.keep_reading(kept);
         }
+    }
+
+    fn follow_allocations(&mut self) {
+        let waits = self.waits_for_load();
+        if let Some(window) = self.allocations.as_mut().filter(|_| !waits) {
+            window.follow(&mut self.recorder.tree);
+        }
+    }
+
+    /// Whether a load will begin: before it the server only boots, which says nothing about its growth.
+    fn waits_for_load(&self) -> bool {
+        self.load.as_ref().is_some_and(|load| !load.is_sending())
     }
 
     fn progress(&self) -> Progress {

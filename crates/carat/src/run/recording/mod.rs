@@ -1,6 +1,7 @@
 //! A recording: one process tree, sampled until it ends, its load ends or the user stops it.
 
 mod active;
+mod allocations;
 mod conclude;
 mod load;
 mod looks;
