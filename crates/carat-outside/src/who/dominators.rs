@@ -31,17 +31,20 @@ pub(super) struct Dominators {
 impl Dominators {
     /// Bytes of memory while they are searched, for so many nodes and references.
     pub(super) const fn bytes(nodes: u64, references: u64) -> u64 {
-        nodes * 4 * 9 + references * 4
+        nodes * 4 * 8 + references * 4
     }
 
     pub(super) fn find(graph: &dyn References) -> Self {
-        let walk = Walk::of(graph);
-        let dominators = nearest(&walk, &Predecessors::of(graph, &walk));
+        let Walk { order, parents, numbers } = Walk::of(graph);
+        let before = Predecessors::of(graph, &order, &numbers);
+        // As long as the list of nodes, like each of those that the search needs.
+        drop(numbers);
+        let dominators = nearest(parents, before);
         let mut found = vec![NONE; graph.nodes() as usize + 1];
-        for (number, node) in walk.order.iter().enumerate().skip(1) {
-            found[*node as usize] = walk.order[dominators[number] as usize];
+        for (number, node) in order.iter().enumerate().skip(1) {
+            found[*node as usize] = order[dominators[number] as usize];
         }
-        Self { nearest: found, order: walk.order }
+        Self { nearest: found, order }
     }
 
     /// The nearest dominator of a node.
@@ -100,17 +103,17 @@ struct Predecessors {
 }
 
 impl Predecessors {
-    fn of(graph: &dyn References, walk: &Walk) -> Self {
-        let visited = walk.order.len();
+    fn of(graph: &dyn References, order: &[u32], numbers: &[u32]) -> Self {
+        let visited = order.len();
         let mut starts = vec![0_u32; visited + 1];
-        each_reference(graph, walk, |_, to| starts[to as usize + 1] += 1);
+        each_reference(graph, (order, numbers), |_, to| starts[to as usize + 1] += 1);
         // Counted first and then placed, so that all lists lie in one array without gaps.
         for number in 0..visited {
             starts[number + 1] += starts[number];
         }
         let mut nodes = vec![0; starts[visited] as usize];
         // Each start moves to the end of its list, which is the start of the next one.
-        each_reference(graph, walk, |from, to| {
+        each_reference(graph, (order, numbers), |from, to| {
             let place = &mut starts[to as usize];
             nodes[*place as usize] = from;
             *place += 1;
@@ -124,20 +127,24 @@ impl Predecessors {
     }
 }
 
-fn each_reference(graph: &dyn References, walk: &Walk, mut each: impl FnMut(u32, u32)) {
+fn each_reference(
+    graph: &dyn References,
+    (order, numbers): (&[u32], &[u32]),
+    mut each: impl FnMut(u32, u32),
+) {
     for root in graph.roots() {
-        each(0, walk.numbers[root as usize]);
+        each(0, numbers[root as usize]);
     }
-    for (from, node) in walk.order.iter().enumerate().skip(1) {
+    for (from, node) in order.iter().enumerate().skip(1) {
         for target in graph.of(*node) {
-            each(from as u32, walk.numbers[*target as usize]);
+            each(from as u32, numbers[*target as usize]);
         }
     }
 }
 
 /// The nearest dominator of each visited node, all by number.
-fn nearest(walk: &Walk, before: &Predecessors) -> Vec<u32> {
-    let visited = walk.order.len() as u32;
+fn nearest(parents: Vec<u32>, before: Predecessors) -> Vec<u32> {
+    let visited = parents.len() as u32;
     let mut semi: Vec<u32> = (0..visited).collect();
     let mut labels = semi.clone();
     let mut ancestors = vec![NONE; visited as usize];
@@ -150,9 +157,10 @@ fn nearest(walk: &Walk, before: &Predecessors) -> Vec<u32> {
             least = least.min(semi[label as usize]);
         }
         semi[number as usize] = least;
-        ancestors[number as usize] = walk.parents[number as usize];
+        ancestors[number as usize] = parents[number as usize];
     }
-    let mut found = walk.parents.clone();
+    drop((before, labels, ancestors));
+    let mut found = parents;
     for number in 1..visited as usize {
         // Up the tree until the number is not above that of the semidominator (Georgiadis, 2005, semi-NCA).
         while found[number] > semi[number] {
