@@ -15,7 +15,10 @@ pub fn share_interval(found: u64, n: u64, level: f64) -> (f64, f64) {
     let middle = share + z * z / (2.0 * n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + z * z / n;
-    (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
+    // The ends are exact, which rounding would miss.
+    let low = if found == 0 { 0.0 } else { (middle - half) / scale };
+    let high = if share >= 1.0 { 1.0 } else { (middle + half) / scale };
+    (low, high)
 }
 
 #[cfg(test)]
