@@ -43,7 +43,6 @@ async function checkPage(name) {
   expect(`${name}: one script of data and one that runs`, (await page.run(() => document.scripts.length)) === 2);
   expect(`${name}: nothing foreign`, (await page.run(() => document.querySelectorAll('img,iframe,object,embed,base,form,a:not([href^="#"]),style:not(head style)').length)) === 0);
   await checkContents(page, name);
-  await checkFolded(page, name);
   await openParts(page);
   await checkFigures(page, name);
   await checkCursor(page, name);
@@ -110,21 +109,8 @@ async function checkContents(page, name) {
   await page.look();
 }
 
-async function checkFolded(page, name) {
-  await page.look({ width: 794, media: 'print' });
-  const [folded, printed] = await page.run(() => {
-    dispatchEvent(new Event('beforeprint'));
-    const all = [...document.querySelectorAll('details.fold:not([open])')];
-    const shown = all.filter((one) => one.getClientRects().length).length;
-    dispatchEvent(new Event('afterprint'));
-    return [document.querySelectorAll('details.fold:not([open])').length - all.length, shown];
-  });
-  expect(`${name}: what is folded is not printed`, folded === 0 && printed === 0, [folded, printed]);
-  await page.look();
-}
-
 async function openParts(page) {
-  await page.run(() => { for (const part of document.querySelectorAll('details.part,details.fold')) part.open = true; });
+  await page.run(() => { for (const part of document.querySelectorAll('details.part')) part.open = true; });
 }
 
 async function checkCursor(page, name) {
