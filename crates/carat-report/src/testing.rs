@@ -1,7 +1,7 @@
 //! Results, conclusions and estimates for the tests of this crate.
 
 use carat_model::{
-    Conclusion, Estimate, ExperimentInfo, Outcome, Results, Role, Trial, Variant, Verdict,
+    Conclusion, Estimate, ExperimentInfo, Outcome, Results, Role, Trial, Variant, Verdict, metric,
 };
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) fn estimate(low: f64, ratio: f64, high: f64) -> Estimate {
 pub(crate) fn conclusion(verdict: Verdict, estimate: Option<Estimate>) -> Conclusion {
     Conclusion {
         variant: "b".into(),
-        metric: "memory.pss.final".into(),
+        metric: metric::MEMORY_PSS_FINAL.id.into(),
         role: Role::Primary,
         verdict,
         estimate,
@@ -68,7 +68,7 @@ pub(crate) fn info(variants: &[&str]) -> ExperimentInfo {
         seed: 1,
         max_blocks: 3,
         variants: variants.iter().map(variant).collect(),
-        primary: "memory.pss.final".into(),
+        primary: metric::MEMORY_PSS_FINAL.id.into(),
         margin: 0.02,
         guards: BTreeMap::new(),
         fleet: None,
