@@ -198,6 +198,8 @@ impl Settings {
         let removed = removed.map(ToString::to_string).collect();
         // With the pages goes what they imply.
         self.chosen.retain(|name, setting| *name != WarmPaths::NAME && !setting.needs_runtime());
+        // What a profile would have somebody choose needs the library too.
+        self.profiles.clear();
         removed
     }
 
@@ -377,6 +379,7 @@ mod tests {
         assert!(file.is_chosen("warm") && file.left_undone().next().is_none());
         file.remove_runtime();
         assert!(!file.is_chosen("warm") && !file.needs_runtime());
+        assert!(file.left_undone().next().is_none(), "it was named, and cannot be had");
     }
 
     #[test]
