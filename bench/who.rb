@@ -61,29 +61,19 @@ class Planted < LiveRuby
   end
 end
 
-# One run of carat: what it printed, and the most memory it had.
+# What carat prints.
 def carat(*words)
-  peak = 0
-  output = Tempfile.create('carat') do |file|
-    pid = spawn(CARAT, *words, out: file, err: File::NULL)
-    until Process.wait(pid, Process::WNOHANG)
-      peak = [peak, File.read("/proc/#{pid}/status")[/VmHWM:\s+(\d+)/, 1].to_i].max
-      sleep 0.005
-    end
-    File.read(file.path)
-  end
-  [output, peak * 1024]
+  output, = Open3.capture2(CARAT, *words, err: File::NULL)
+  output
 end
 
 def explained(pid, *options)
-  output, peak = carat('explain', pid.to_s, '--alone', '--json', *options)
-  [JSON.parse(output)['census']['processes'].first, peak]
+  JSON.parse(carat('explain', pid.to_s, '--alone', '--json', *options))['census']['processes'].first
 end
 
 # The ways to the objects of a class as text, each with the number of its objects.
 def ways(pid, name)
-  output, = carat('explain', pid.to_s, '--alone', '--who', name)
-  lines = output.scan(/^ +([\d,]+)  (#{name} ← .*)$/)
+  lines = carat('explain', pid.to_s, '--alone', '--who', name).scan(/^ +([\d,]+)  (#{name} ← .*)$/)
   lines.to_h { |number, way| [way.gsub(/\[\d+\]/, '[n]'), number.delete(',').to_i] }
 end
 
@@ -131,13 +121,10 @@ end
 # References that Ruby has inside and that the dump from outside lacks.
 def missing(ruby, inside)
   outside = {}
-  Tempfile.create('outside') do |file|
-    output, = carat('heap-dump', ruby.pid.to_s, '-o', '-')
-    file.write(output)
-    output.each_line do |line|
-      found = JSON.parse(line)
-      outside[found['address']] = found.fetch('references', []) if found['address']
-    end
+  carat('heap-dump', ruby.pid.to_s, '-o', '-').each_line do |line|
+    found = JSON.parse(line)
+    # Inside, an object's class counts as one of its references.
+    outside[found['address']] = [*found['references'], found['class']] if found['address']
   end
   return if outside.empty?
 
@@ -185,7 +172,7 @@ begin
     all = insides[name].reached.size
     cells = RETAINED.map do |plant|
       inside = all - insides[name].reached(holders[plant]).size
-      outside = explained(ruby.pid, '--who', plant).first.dig('who', 'classes', 0, 'holder', 'objects')
+      outside = explained(ruby.pid, '--who', plant).dig('who', 'classes', 0, 'holder', 'objects')
       outside ? "#{outside} of #{inside}, #{format('%+.2f %%', 100.0 * (outside - inside) / inside)}" : 'unknown'
     end
     row(name, *cells)
@@ -202,19 +189,16 @@ begin
   end
 
   table('Cost of who keeps what, beyond that of the plain reading in the same run', 'Ruby', 'objects', 'plain reading', 'with --who',
-        'more per million objects', 'memory beyond the copy, per object')
+        'more per million objects')
   planted.each do |name, ruby|
     ruby.eval("$big = Array.new(#{BIG}) { |number| number.to_s * 8 }; 3.times { GC.start }; 1")
-    plain = Array.new(PASSES) { explained(ruby.pid).first['cost']['cpu_seconds'] }
+    plain = Array.new(PASSES) { explained(ruby.pid)['cost']['cpu_seconds'] }
     who = Array.new(PASSES) { explained(ruby.pid, '--who', 'Cached') }
-    _, peak_of_plain = explained(ruby.pid)
-    found = who.first.first
+    found = who.first
     objects = found['who']['reached_objects'] + found['who']['garbage_objects']
-    seconds = [median(plain), median(who.map { |census, _| census['cost']['cpu_seconds'] })]
-    copy = found['cost']['present_bytes']
-    beyond = (who.map(&:last).min - peak_of_plain - copy) / objects.to_f
+    seconds = [median(plain), median(who.map { |census| census['cost']['cpu_seconds'] })]
     row(name, objects, *seconds.map { |one| format('%.2f s', one) },
-        format('%.2f s', (seconds[1] - seconds[0]) / objects * 1e6), format('%.0f B', beyond))
+        format('%.2f s', (seconds[1] - seconds[0]) / objects * 1e6))
   end
 
   table("#{READINGS} readings of a process that runs", 'Ruby', 'readings with the right holder', 'objects seen')
