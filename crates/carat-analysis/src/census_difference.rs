@@ -79,6 +79,13 @@ pub struct FigureChange {
     pub after: Option<u64>,
 }
 
+impl FigureChange {
+    /// By how much it grew; `None` where a reading does not say.
+    pub fn growth(&self) -> Option<i128> {
+        Some(i128::from(self.after?) - i128::from(self.before?))
+    }
+}
+
 /// Chunks of one size that nobody holds, before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostSize {

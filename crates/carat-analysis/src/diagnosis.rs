@@ -6,7 +6,8 @@ mod kept;
 pub use kept::keeper;
 
 use crate::advice::{Finding, findings};
-use carat_model::ledger::{Basis, FileUse, Ledger, LedgerPart, PartKind, ProcessLedger};
+use crate::used_files::{mapped_files, open_files};
+use carat_model::ledger::{Basis, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_model::{
     Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, counted, grouped, shorten,
 };
@@ -15,7 +16,6 @@ use carat_outside::heap::ClassCount;
 use carat_outside::owners::OwnerCensus;
 use carat_outside::unshared::Remedy;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// A part below this share of the whole has no row, and no suggestion is made for it.
 const WORTH_A_ROW: f64 = 0.05;
@@ -239,25 +239,6 @@ fn beside(ledger: &Ledger) -> Option<DiagnosisRow> {
     (!text.is_empty()).then(|| row(DiagnosisKind::Beside, Some(in_files).filter(is_much), text))
 }
 
-/// Files in memory that are open and not mapped, with the first process that has them open.
-fn open_files(ledger: &Ledger) -> BTreeMap<&str, (Bytes, u32)> {
-    // A file that any process maps is in its memory, and counted there.
-    let all =
-        || ledger.processes.iter().flat_map(|one| one.files.iter().map(|file| (one.pid, file)));
-    let is_mapped =
-        |file: &FileUse| all().any(|(_, other)| other.mapped && other.name == file.name);
-    let mut open: BTreeMap<&str, (Bytes, u32)> = BTreeMap::new();
-    for (pid, file) in all().filter(|(_, file)| !file.mapped) {
-        if !is_mapped(file) {
-            // The largest of them, not their sum: the same pages would count once for each.
-            // Processes that were forked hold the same file open.
-            let most = open.entry(&file.name).or_insert((Bytes(0), pid));
-            most.0 = most.0.max(file.bytes);
-        }
-    }
-    open
-}
-
 /// What the kernel counts for a group of which the tree is all: with other processes it says nothing about the tree.
 fn of_group(ledger: &Ledger, group: &GroupUse, in_files: Bytes) -> Vec<(Bytes, String)> {
     // With other processes in the group its figures are theirs too.
@@ -356,7 +337,7 @@ fn largest(ledger: &Ledger) -> Option<DiagnosisRow> {
     let mut text =
         format!("{}: {} ({})", part.kind.label(), part.pss, percent(part.pss, ledger.pss));
     if matches!(part.kind, PartKind::CodeAndFiles | PartKind::SharedMemory) {
-        text += &mapped_files(ledger, part);
+        text += &named_files(ledger, part);
     }
     let free: Bytes = [PartKind::SlotsFree, PartKind::MallocFree]
         .into_iter()
@@ -369,15 +350,11 @@ fn largest(ledger: &Ledger) -> Option<DiagnosisRow> {
 }
 
 /// The largest files of data that are mapped, by name.
-fn mapped_files(ledger: &Ledger, part: &LedgerPart) -> String {
-    let mut sums: BTreeMap<&str, Bytes> = BTreeMap::new();
-    let files = ledger.processes.iter().flat_map(|process| &process.files);
-    for file in files.filter(|file| file.mapped) {
-        let sum = sums.entry(&file.name).or_default();
-        *sum = *sum + file.bytes;
-    }
-    let mut named: Vec<(&str, Bytes)> =
-        sums.into_iter().filter(|(_, bytes)| share(*bytes, ledger.pss) >= NAMED_FILE).collect();
+fn named_files(ledger: &Ledger, part: &LedgerPart) -> String {
+    let mut named: Vec<(&str, Bytes)> = mapped_files(ledger)
+        .into_iter()
+        .filter(|(_, bytes)| share(*bytes, ledger.pss) >= NAMED_FILE)
+        .collect();
     named.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     if named.is_empty() || part.pss == Bytes(0) {
         return String::new();

@@ -4,6 +4,8 @@
 use crate::census_difference::{
     CensusDifference, CensusFigure, ClassChange, ExplainedTree, FigureChange, LostSize,
 };
+use crate::used_files::{mapped_files, open_files};
+use carat_model::Bytes;
 use carat_model::ledger::{Ledger, PartKind};
 use std::collections::BTreeMap;
 
@@ -15,7 +17,8 @@ const WORTH_NAMING: i128 = 20;
 pub struct GrownFile {
     /// The file's path, as the kernel shows it.
     pub name: String,
-    /// Bytes that it has more than before: of its pages in memory if it is mapped, of its size if it is only open.
+    /// Bytes that it has more than before: of its pages in memory if it is mapped, of its size if it is only open. A ledger
+    /// does not list a file below 1 MB, so one that was smaller counts as new.
     pub bytes: i128,
 }
 
@@ -45,18 +48,19 @@ pub fn grown_most(
     after: &ExplainedTree,
 ) -> GrownMost {
     let all = difference.figures.iter().find(|one| one.figure == CensusFigure::AllMemory);
+    let growth = all.and_then(FigureChange::growth).unwrap_or(0);
     let all = all.and_then(|one| one.before.zip(one.after));
-    let open = grown_files(&before.ledger, &after.ledger, false);
-    let growth = all.map_or(0, |(before, after)| i128::from(after) - i128::from(before));
+    let open = grown_files(&only_open(&before.ledger), &only_open(&after.ledger));
     if growth <= 0 {
         return GrownMost { all, open, ..GrownMost::default() };
     }
     let is_worth = |bytes: i128| bytes > 0 && bytes * WORTH_NAMING >= growth;
-    let part = difference.figures.iter().filter(|one| is_part(one.figure)).max_by_key(grown_by);
-    let part = part.filter(|one| is_worth(grown_by(one))).copied();
+    let parts = difference.figures.iter().filter(|one| is_part(one.figure));
+    let part = parts.max_by_key(|one| one.growth());
+    let part = part.filter(|one| one.growth().is_some_and(is_worth)).copied();
     let is_largest = |kind| part.is_some_and(|one| one.figure == CensusFigure::Part(kind));
     let mapped = match is_largest(PartKind::CodeAndFiles) {
-        true => grown_files(&before.ledger, &after.ledger, true),
+        true => grown_files(&mapped_files(&before.ledger), &mapped_files(&after.ledger)),
         false => Vec::new(),
     };
     let threads = is_largest(PartKind::Stacks).then(|| more_threads(&before.ledger, &after.ledger));
@@ -89,33 +93,23 @@ fn is_part(figure: CensusFigure) -> bool {
     }
 }
 
-/// By how many bytes a figure grew; what one reading does not say did not.
-fn grown_by(change: &&FigureChange) -> i128 {
-    let both = change.before.zip(change.after);
-    both.map_or(0, |(before, after)| i128::from(after) - i128::from(before))
-}
-
-fn grown_files(before: &Ledger, after: &Ledger, mapped: bool) -> Vec<GrownFile> {
-    let (before, after) = (file_bytes(before, mapped), file_bytes(after, mapped));
+/// The files of which there is more than before, the largest growth first.
+fn grown_files<'a>(
+    before: &BTreeMap<&'a str, Bytes>,
+    after: &BTreeMap<&'a str, Bytes>,
+) -> Vec<GrownFile> {
     let grown = after.iter().map(|(name, bytes)| GrownFile {
         name: (*name).to_owned(),
-        bytes: bytes - before.get(name).copied().unwrap_or(0),
+        bytes: i128::from(bytes.0) - i128::from(before.get(name).map_or(0, |bytes| bytes.0)),
     });
     let mut grown: Vec<GrownFile> = grown.filter(|one| one.bytes > 0).collect();
     grown.sort_by_key(|one| std::cmp::Reverse(one.bytes));
     grown
 }
 
-/// The bytes of every file of the tree: shares of mapped ones add up, an open one is the same for all who hold it.
-fn file_bytes(ledger: &Ledger, mapped: bool) -> BTreeMap<&str, i128> {
-    let mut sums = BTreeMap::new();
-    let files = ledger.processes.iter().flat_map(|process| &process.files);
-    for file in files.filter(|file| file.mapped == mapped) {
-        let sum = sums.entry(file.name.as_str()).or_insert(0);
-        let bytes = i128::from(file.bytes.0);
-        *sum = if mapped { *sum + bytes } else { bytes.max(*sum) };
-    }
-    sums
+/// Files in memory that are only held open.
+fn only_open(ledger: &Ledger) -> BTreeMap<&str, Bytes> {
+    open_files(ledger).into_iter().map(|(name, (bytes, _))| (name, bytes)).collect()
 }
 
 /// `None` where a process does not say how many it has.
@@ -130,7 +124,6 @@ fn more_threads(before: &Ledger, after: &Ledger) -> Option<i128> {
 mod tests {
     use super::*;
     use crate::census_difference;
-    use carat_model::Bytes;
     use carat_model::ledger::{FileUse, LedgerPart, ProcessLedger};
 
     const MB: u64 = 1_000_000;
@@ -181,5 +174,13 @@ mod tests {
         assert_eq!((change.part, change.class.is_none()), (None, true));
         assert_eq!(change.open[0].bytes, 67_000_000);
         assert_eq!(found(&ExplainedTree::default(), &after).all, None);
+    }
+
+    #[test]
+    fn a_file_that_a_process_maps_is_not_said_to_be_only_held_open() {
+        let before = tree(&[(PartKind::Stacks, 9)], 5, Vec::new());
+        let files = vec![file("/memfd:x", 40, false), file("/memfd:x", 40, true)];
+        let change = found(&before, &tree(&[(PartKind::Stacks, 9)], 5, files));
+        assert_eq!(change.open, []);
     }
 }

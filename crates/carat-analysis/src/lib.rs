@@ -29,6 +29,7 @@ mod planned;
 mod question;
 mod scale;
 mod tune_outcome;
+mod used_files;
 mod warning;
 
 pub use advice::{Finding, findings, findings_beside_growth};

@@ -54,9 +54,8 @@ pub fn grown_most_text(grown: &GrownMost) -> String {
 }
 
 fn part_text(part: &FigureChange, grown: &GrownMost) -> String {
-    let change = part.before.zip(part.after);
-    let bytes = change.map_or(0, |(before, after)| i128::from(after) - i128::from(before));
-    let mut text = format!("{}: {}", figure_name(part.figure).0, signed(bytes, true));
+    let bytes = or_question_mark(part.growth().map(|bytes| signed(bytes, true)));
+    let mut text = format!("{}: {bytes}", figure_name(part.figure).0);
     if let Some(threads) = grown.threads {
         text += &format!(", {} threads", signed(threads, false));
     }
@@ -103,9 +102,7 @@ fn write_difference(out: &mut String, difference: &CensusDifference, most: usize
 
 fn write_figure(out: &mut String, change: &FigureChange) -> fmt::Result {
     let (name, is_bytes) = figure_name(change.figure);
-    let difference = change.before.zip(change.after);
-    let difference =
-        difference.map(|(before, after)| signed(i128::from(after) - i128::from(before), is_bytes));
+    let difference = change.growth().map(|growth| signed(growth, is_bytes));
     writeln!(
         out,
         "{name:<44}{:>14}{:>14}{:>14}",

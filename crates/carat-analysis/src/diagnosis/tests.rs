@@ -1,7 +1,7 @@
 //! Tests of the diagnosis.
 
 use super::*;
-use carat_model::ledger::{DetectedAllocator, ProcessLedger};
+use carat_model::ledger::{DetectedAllocator, FileUse, ProcessLedger};
 use carat_outside::census::UnknownPart;
 use carat_outside::malloc::{ChunkAmount, ChunkSize};
 use carat_outside::owners::ReachCensus;
