@@ -70,6 +70,25 @@ pub struct Results {
     pub warnings: Vec<String>,
 }
 
+impl Results {
+    /// Trials from which nothing is concluded yet.
+    pub fn unconcluded(info: ExperimentInfo, trials: Vec<Trial>) -> Self {
+        Self {
+            info,
+            trials,
+            conclusions: Vec::new(),
+            controls: Vec::new(),
+            curves: Vec::new(),
+            growth: Vec::new(),
+            moments: Vec::new(),
+            least: Vec::new(),
+            machines: Vec::new(),
+            classes: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// The workload under one set of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {

@@ -77,17 +77,5 @@ pub(crate) fn info(variants: &[&str]) -> ExperimentInfo {
 
 /// Results from which nothing is concluded yet.
 pub(crate) fn results(variants: &[&str], trials: Vec<Trial>) -> Results {
-    Results {
-        info: info(variants),
-        trials,
-        controls: Vec::new(),
-        conclusions: Vec::new(),
-        curves: Vec::new(),
-        growth: Vec::new(),
-        moments: Vec::new(),
-        least: Vec::new(),
-        machines: Vec::new(),
-        classes: Vec::new(),
-        warnings: Vec::new(),
-    }
+    Results::unconcluded(info(variants), trials)
 }

@@ -127,19 +127,7 @@ impl Store {
 
     /// The content of the file, without conclusions and warnings.
     pub fn results(&self) -> Result<Results, StoreError> {
-        Ok(Results {
-            info: self.info()?,
-            trials: self.trials()?,
-            conclusions: Vec::new(),
-            controls: Vec::new(),
-            curves: Vec::new(),
-            growth: Vec::new(),
-            moments: Vec::new(),
-            least: Vec::new(),
-            machines: Vec::new(),
-            classes: Vec::new(),
-            warnings: Vec::new(),
-        })
+        Ok(Results::unconcluded(self.info()?, self.trials()?))
     }
 
     /// The process that runs the experiment, or was killed while it did.

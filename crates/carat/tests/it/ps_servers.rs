@@ -3,7 +3,7 @@
 use crate::exec_verify::body_at;
 use crate::load_sidekiq::{Redis, sidekiq};
 use crate::needs::TestRuby;
-use crate::serving::Site;
+use crate::serving::{PASSENGER, Site};
 use crate::support::{Folder, Group, wait_until};
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -74,27 +74,7 @@ fn a_real_thin_is_named_by_its_title() {
 #[test]
 fn a_real_passenger_has_a_watchdog_a_core_and_workers() {
     require!(Ruby, Program("passenger"));
-    let (tree, roles) = served(&[
-        "passenger",
-        "start",
-        "--engine",
-        "builtin",
-        "-a",
-        "127.0.0.1",
-        "-p",
-        "{port}",
-        "--max-pool-size",
-        "2",
-        "--min-instances",
-        "2",
-        "-e",
-        "production",
-        "--pid-file",
-        "{dir}/passenger.pid",
-        "--log-file",
-        "{dir}/passenger.log",
-        "--disable-security-update-check",
-    ]);
+    let (tree, roles) = served(&PASSENGER);
     assert_eq!(tree["server"]["program"], "passenger", "{tree}");
     for role in ["watchdog", "core", "worker"] {
         assert!(roles.iter().any(|one| one == role), "no {role} in {roles:?}: {tree}");

@@ -117,19 +117,7 @@ impl Recipe {
             guards: BTreeMap::from([("latency.p95".into(), 0.05)]),
             fleet: None,
         };
-        let mut results = Results {
-            info,
-            trials,
-            conclusions: Vec::new(),
-            controls: Vec::new(),
-            curves: Vec::new(),
-            growth: Vec::new(),
-            moments: Vec::new(),
-            least: Vec::new(),
-            machines: Vec::new(),
-            classes: Vec::new(),
-            warnings: Vec::new(),
-        };
+        let mut results = Results::unconcluded(info, trials);
         conclude(&mut results);
         results
     }

@@ -212,30 +212,33 @@ fn exec_and_compare_agree_on_two_thins_in_the_background() {
     ]);
 }
 
+/// Passenger without nginx, with two workers; `{port}` and `{dir}` are filled in.
+pub(crate) const PASSENGER: [&str; 19] = [
+    "passenger",
+    "start",
+    "--engine",
+    "builtin",
+    "-a",
+    "127.0.0.1",
+    "-p",
+    "{port}",
+    "--max-pool-size",
+    "2",
+    "--min-instances",
+    "2",
+    "-e",
+    "production",
+    "--pid-file",
+    "{dir}/passenger.pid",
+    "--log-file",
+    "{dir}/passenger.log",
+    "--disable-security-update-check",
+];
+
 #[test]
 fn exec_and_compare_agree_on_passenger() {
     require!(Ruby, Program("passenger"), Jemalloc);
-    exec_and_compare_agree(&[
-        "passenger",
-        "start",
-        "--engine",
-        "builtin",
-        "-a",
-        "127.0.0.1",
-        "-p",
-        "{port}",
-        "--max-pool-size",
-        "2",
-        "--min-instances",
-        "2",
-        "-e",
-        "production",
-        "--pid-file",
-        "{dir}/passenger.pid",
-        "--log-file",
-        "{dir}/passenger.log",
-        "--disable-security-update-check",
-    ]);
+    exec_and_compare_agree(&PASSENGER);
 }
 
 #[test]
