@@ -174,7 +174,8 @@ fn a_recording_names_the_lines_that_allocate_and_the_cost_of_knowing_them() {
     let profile = recording.end.unwrap().allocations.unwrap();
     let report = site(&profile, "Report");
     assert!(report.samples > 10 && report.share > 0.5, "{profile:?}");
-    assert!((0.5..6.0).contains(&profile.seconds), "{profile:?}");
+    // How much longer than requested it lasts depends on when a busy machine lets the probe end it.
+    assert!(profile.seconds > 0.5 && profile.seconds < LONG.as_secs_f64(), "{profile:?}");
     let page = fs::read_to_string(folder.path("r.html")).unwrap();
     assert!(page.contains("Where it allocates") && page.contains("server.rb:4"), "{page}");
     folder.assert_nothing_left();
