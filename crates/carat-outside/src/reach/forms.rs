@@ -115,6 +115,10 @@ impl Words<'_> {
     pub(crate) fn is_mark_stack(&self, chunk: &Chunk) -> bool {
         let next = self.memory.word_at(chunk.user(), MARK_STACK - 8);
         let Some(next) = next.filter(|_| chunk.fits(MARK_STACK)) else { return false };
+        // Bytecode may be as large, and it begins with an instruction, which is the address of code.
+        if self.memory.word(chunk.user()).is_some_and(|first| self.is_executable(first)) {
+            return false;
+        }
         // The next piece may have been freed since.
         next == 0 || self.chunks.find(next).is_some()
     }

@@ -6,6 +6,7 @@ use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::Heap;
 use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
 use crate::malloc::read_malloc;
+use crate::memory::MemoryRegion;
 use crate::owners::ReachCensus;
 
 /// The first object of class `Post`.
@@ -302,4 +303,28 @@ fn what_ruby_keeps_weakly_or_left_behind_keeps_nothing_alive() {
             assert_eq!(kept, !sound, "{name}, as it is: {sound}");
         }
     }
+}
+
+/// What a library of Ruby executes.
+const CODE: u64 = 0x7f60_0000_0000;
+
+#[test]
+fn bytecode_as_large_as_a_piece_of_the_mark_stack_keeps_what_it_refers_to() {
+    let mut process = MarkedProcess::new().with_thread();
+    process.made.memory.map(MemoryRegion {
+        start: CODE,
+        end: CODE + 0x1000,
+        readable: true,
+        executable: true,
+        private: true,
+        inode: 7,
+        path: "/usr/lib/libruby-3.3.so.3.3".to_owned(),
+        ..MemoryRegion::default()
+    });
+    let piece = process.chunk(4016);
+    // Instructions are addresses of code; operands lie between them.
+    process.word(piece, CODE + 0x10);
+    process.word(piece + 8, KEPT);
+    process.word(ROOTS, piece);
+    assert!(process.reached(|reached| reached.is_reached(KEPT)).unwrap());
 }

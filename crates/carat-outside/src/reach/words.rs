@@ -77,4 +77,9 @@ impl<'a> Words<'a> {
     pub(crate) fn is_static(&self, address: u64) -> bool {
         self.memory.region(address).is_some_and(|region| region.inode != 0)
     }
+
+    /// Whether an address lies in the code of a file.
+    pub(super) fn is_executable(&self, address: u64) -> bool {
+        self.memory.region(address).is_some_and(|region| region.inode != 0 && region.executable)
+    }
 }
