@@ -50,6 +50,8 @@ impl EventHandler for ProgressDisplay {
         match event {
             ExperimentEvent::Begin { done: 0 } => {}
             ExperimentEvent::Begin { done } => {
+                // Its trials until a verdict are fewer than those of one that begins.
+                self.text.forget_effort();
                 self.print(&format!("resuming after {}", count(*done, "finished trial")))
             }
             ExperimentEvent::TrialBegins(plan) => {
@@ -62,6 +64,9 @@ impl EventHandler for ProgressDisplay {
                 // On a terminal the live line says enough of a trial that succeeded.
                 if !self.live || trial.outcome != Outcome::Ok {
                     self.print(&line);
+                }
+                if let Some(effort) = self.text.effort(trial) {
+                    self.print(&effort);
                 }
             }
             ExperimentEvent::BlockEnds { judgement, .. } => {

@@ -4,6 +4,7 @@
 
 mod display;
 mod dry_run;
+mod effort;
 mod fleet_text;
 mod host;
 mod host_watch;
@@ -18,6 +19,7 @@ mod tune_progress;
 
 pub(crate) use display::ProgressDisplay;
 pub use dry_run::dry_run_text;
+pub use effort::ExperimentEffort;
 pub(crate) use fleet_text::{end_text, fleet_json, fleet_text};
 pub(crate) use host::{HostScreen, draw_host};
 pub(crate) use host_watch::watch_host;

@@ -1,6 +1,7 @@
 //! The progress of an experiment in words.
 
 use crate::run::trial::{TrialPlan, TrialProgress};
+use crate::view::ExperimentEffort;
 use carat_model::{Conclusion, LoadReport, Outcome, Role, Trial, metric};
 use carat_report::numbers::{percent, time_left};
 use std::fmt::Write;
@@ -16,6 +17,8 @@ pub struct ProgressText {
     estimates: String,
     /// What the experiment is a part of, with its own time left.
     context: Option<String>,
+    /// What its first trial tells the time of; `None` once it was said.
+    effort: Option<ExperimentEffort>,
 }
 
 impl ProgressText {
@@ -28,12 +31,29 @@ impl ProgressText {
             durations: Vec::new(),
             estimates: String::new(),
             context: None,
+            effort: None,
         }
     }
 
     /// The progress of an experiment that is a part of something larger.
     pub fn within(self, context: String) -> Self {
         Self { context: Some(context), ..self }
+    }
+
+    /// The progress of an experiment whose first trial tells how long it takes.
+    pub fn announced(self, effort: ExperimentEffort) -> Self {
+        Self { effort: Some(effort), ..self }
+    }
+
+    /// Says nothing of how long it takes.
+    pub fn forget_effort(&mut self) {
+        self.effort = None;
+    }
+
+    /// How long the experiment takes, as its first trial that succeeded shows; nothing after any other.
+    pub fn effort(&mut self, trial: &Trial) -> Option<String> {
+        let effort = self.effort.take_if(|_| trial.outcome == Outcome::Ok)?;
+        effort.text(trial.seconds, trial.load.as_ref().map(|load| load.seconds))
     }
 
     /// One line on the trial that runs, `elapsed` after it began.
@@ -122,7 +142,44 @@ fn estimate(conclusion: &Conclusion) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_model::MachineFacts;
     use carat_model::metric::MEMORY_PSS_PEAK;
+    use std::collections::BTreeMap;
+
+    fn trial(outcome: Outcome) -> Trial {
+        Trial {
+            id: "1-1".into(),
+            block: 1,
+            position: 0,
+            variant: "default".into(),
+            outcome,
+            detail: None,
+            started_ms: 0,
+            seconds: 25.0,
+            machine: MachineFacts::default(),
+            metrics: BTreeMap::new(),
+            samples: Vec::new(),
+            load_window_ms: None,
+            load: None,
+            notes: Vec::new(),
+            log_tail: String::new(),
+        }
+    }
+
+    #[test]
+    fn how_long_an_experiment_takes_is_said_once_and_never_of_one_that_goes_on() {
+        let effort =
+            ExperimentEffort { first_verdict: Some(30), most: 93, requests: None, needed: 0 };
+        let new = || ProgressText::new(MEMORY_PSS_PEAK.id, 31, 3).announced(effort);
+        let [failed, ok] = [Outcome::NeverReady, Outcome::Ok].map(trial);
+        let mut begun = new();
+        assert_eq!(begun.effort(&failed), None);
+        assert!(begun.effort(&ok).is_some_and(|text| text.contains("after 30 trials")));
+        assert_eq!(begun.effort(&ok), None);
+        let mut continued = new();
+        continued.forget_effort();
+        assert_eq!(continued.effort(&ok), None);
+    }
 
     #[test]
     fn a_block_beyond_those_that_count_is_said_to_replace_one() {

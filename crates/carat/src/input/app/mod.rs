@@ -292,6 +292,11 @@ pub(super) fn app_text(app: &AppFolder, dir: Option<&Path>) -> ExperimentText {
         true => String::new(),
         false => format!("headers = {{ {} }}\n", headers.join(", ")),
     };
+    // Pages of Rails take long, and with so many of them a first verdict takes about ten minutes on two cores.
+    let requests = match app.rails {
+        Some(_) => "requests = 1000",
+        None => "requests = 2000",
+    };
     ExperimentText {
         comments: Vec::new(),
         name: app.name.clone(),
@@ -301,7 +306,7 @@ pub(super) fn app_text(app: &AppFolder, dir: Option<&Path>) -> ExperimentText {
         ready: app.ready(),
         within: Some("120s".into()),
         load: format!(
-            "[load.http]\npath = {}\n{headers}connections = 4\nrequests = 2000\n",
+            "[load.http]\npath = {}\n{headers}connections = 4\n{requests}\n",
             quoted(&path)
         ),
         variants: app.variants(),
