@@ -261,6 +261,12 @@ pub enum NoMalloc {
     /// The C library is musl.
     #[error("its C library is musl, whose malloc keeps no headers that could be read from outside")]
     Musl,
+    /// It is of another kind of processor: an emulator runs it, whose own data lie among the program's.
+    #[error("{file} is of another kind of processor than carat, so its malloc is not looked for")]
+    OtherMachine {
+        /// Name of the library that tells.
+        file: String,
+    },
     /// Another allocator does the work.
     #[error(
         "its allocator is {name}, which is not walked: only glibc's malloc and jemalloc are; at most {} MB in memory are its own",

@@ -228,6 +228,32 @@ fn other_allocators_are_refused_by_name() {
 }
 
 #[test]
+fn of_a_program_of_another_kind_of_processor_no_malloc_is_looked_for() {
+    // Of 64 bits, and with the least significant byte first.
+    for (machine, is_own) in
+        [(62_u16, cfg!(target_arch = "x86_64")), (183, cfg!(target_arch = "aarch64"))]
+    {
+        let mut memory = made(112).finish();
+        memory.map(MemoryRegion {
+            start: 0x7f60_0000_0000,
+            end: 0x7f60_0000_1000,
+            readable: true,
+            private: true,
+            inode: 5,
+            path: "/usr/lib/libruby-3.1.so.3.1.2".to_owned(),
+            ..MemoryRegion::default()
+        });
+        let mut header = [0; 20];
+        header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        header[18..].copy_from_slice(&machine.to_le_bytes());
+        memory.write(0x7f60_0000_0000, &header);
+        let read = read_malloc(&mut memory, &|_| false, false);
+        let refused = NoMalloc::OtherMachine { file: "libruby-3.1.so.3.1.2".into() };
+        assert_eq!(read.err(), (!is_own).then_some(refused), "{machine}");
+    }
+}
+
+#[test]
 fn a_heap_page_is_no_mapped_chunk() {
     let mut memory = made(112).finish();
     let reading = read_malloc(&mut memory, &|address| address >> 36 == 0x7f5, false).unwrap();
