@@ -8,6 +8,8 @@ use crate::memory::Memory;
 use carat_ruby::version::RubyVersion;
 use std::collections::{BTreeSet, HashMap};
 
+/// Carat's own kind of processor, as ELF headers have it (`e_machine` in elf.h: `EM_AARCH64`, `EM_X86_64`).
+pub(crate) const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 /// Entries of the table of segments; more make no library.
 const SEGMENTS: u16 = 64;
 /// Bytes of one of them.
@@ -229,6 +231,25 @@ impl RubyAnchors {
     pub fn value(&self, memory: &dyn Memory, name: &str) -> Option<u64> {
         memory.word(self.symbol(name)?)
     }
+}
+
+/// Name of Ruby's or the C library, where it is for another kind of processor than carat's own.
+pub(crate) fn foreign_library(memory: &dyn Memory) -> Option<String> {
+    let names = libraries(memory)
+        .into_iter()
+        .map(|(path, base)| (path.rsplit('/').next().unwrap_or_default().to_owned(), base));
+    // Others may be mapped to be read only.
+    let mut known =
+        names.filter(|(name, _)| name.starts_with("libruby") || name.starts_with("libc.so"));
+    known
+        .find(|(_, base)| machine(memory, *base).is_some_and(|it| it != MACHINE))
+        .map(|(name, _)| name)
+}
+
+/// The kind of processor that the file whose first byte is at `base` is for; `None` if it is no ELF file.
+fn machine(memory: &dyn Memory, base: u64) -> Option<u16> {
+    let header = memory.copy(base, 20).filter(|header| header.starts_with(b"\x7fELF"))?;
+    short_in(&header, 18)
 }
 
 /// The loaded files with the address of their first byte; those with Ruby's name first.

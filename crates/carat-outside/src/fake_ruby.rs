@@ -1,6 +1,7 @@
 //! A made-up process with the memory of a small Ruby 3.3, for tests and as the start of fuzzed inputs.
 
 use crate::bytes::align_up;
+use crate::elf::MACHINE;
 use crate::fake::FakeMemory;
 use crate::memory::{MemoryRegion, PAGE};
 
@@ -123,6 +124,7 @@ impl FakeRuby {
         let mut header = [0_u8; 64];
         header[..6].copy_from_slice(b"\x7fELF\x02\x01");
         header[16] = 3;
+        header[18..20].copy_from_slice(&MACHINE.to_le_bytes());
         header[32] = 64;
         header[54] = 56;
         header[56] = 1;

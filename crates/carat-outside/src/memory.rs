@@ -194,6 +194,11 @@ impl MemoryRegion {
         self.path.is_empty() || self.path == "[heap]" || self.path.starts_with("[anon")
     }
 
+    /// Whether it is code of a program or library, in contrast to what a JIT made.
+    pub const fn is_code_of_file(&self) -> bool {
+        self.executable && self.inode != 0
+    }
+
     /// Whether the mapping may hold the process's own data: private, readable, and writable or made by a JIT.
     pub fn searched(&self) -> bool {
         // `[vdso]`, `[vvar]` and `[vsyscall]` belong to the kernel.

@@ -24,7 +24,7 @@ pub fn serving_malloc(memory: &dyn Memory) -> Option<ServingMalloc> {
     let ruby = ruby_tables(memory)?;
     // A Ruby that contains its allocator calls it without a table.
     let malloc = ruby.import(memory, "malloc").or_else(|| ruby.lookup(memory, "malloc"))?;
-    let region = memory.region(malloc).filter(|region| region.executable && region.inode != 0)?;
+    let region = memory.region(malloc).filter(|region| region.is_code_of_file())?;
     let tables = ElfTables::read(memory, first_address(memory, region)?)?;
     // Until its first call, an entry leads into the linker's code in the same library.
     let defined = tables.lookup(memory, "malloc")?;

@@ -1,5 +1,6 @@
 //! Which allocator serves a process, and so whose reader is asked.
 
+use crate::elf::foreign_library;
 use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
 use crate::malloc::data::NoMalloc;
 use crate::malloc::glibc::Glibc;
@@ -11,8 +12,6 @@ use tracing::debug;
 /// Allocators by a part of their library's name.
 const OTHERS: [&str; 3] = [JEMALLOC, "mimalloc", "tcmalloc"];
 const JEMALLOC: &str = "jemalloc";
-/// Carat's own kind of processor, as ELF headers have it (`e_machine` in elf.h: `EM_AARCH64`, `EM_X86_64`).
-const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 /// Zeroed data of a library, which has no name in `maps`, is at most this large.
 const LIBRARY_TAIL: u64 = 8 << 20;
 /// Start-up code allocates a little from glibc before another allocator takes over.
@@ -111,25 +110,6 @@ fn reader_of_mapped(memory: &dyn Memory) -> Result<Box<dyn Allocator>, NoMalloc>
         None if is_jemalloc(memory, None) => Ok(Box::new(Jemalloc { file: None })),
         None => Ok(Box::new(Glibc)),
     }
-}
-
-/// The C library or libruby, where it is of another kind of processor.
-fn foreign_library(memory: &dyn Memory) -> Option<String> {
-    let is_told_by = |name: &str| name.starts_with("libc.so") || name.starts_with("libruby");
-    let files = memory.regions().iter().filter(|region| region.inode != 0);
-    let mut known = files.filter(|region| is_told_by(region.file_name()));
-    let foreign =
-        known.find(|region| elf_machine(memory, region.start).is_some_and(|it| it != MACHINE));
-    foreign.map(|region| region.file_name().to_owned())
-}
-
-/// The kind of processor in the ELF header at this address, if one is there.
-fn elf_machine(memory: &dyn Memory, address: u64) -> Option<u16> {
-    let mut header = [0; 20];
-    if !memory.read(address, &mut header) || !header.starts_with(b"\x7fELF") {
-        return None;
-    }
-    Some(u16::from_le_bytes([header[18], header[19]]))
 }
 
 /// Another allocator whose library is mapped; it need not be the one in use.

@@ -261,8 +261,10 @@ pub enum NoMalloc {
     /// The C library is musl.
     #[error("its C library is musl, whose malloc keeps no headers that could be read from outside")]
     Musl,
-    /// It is of another kind of processor: an emulator runs it, whose own data lie among the program's.
-    #[error("{file} is of another kind of processor than carat, so its malloc is not looked for")]
+    /// It was built for another kind of processor: an emulator runs it, whose own data lie among the program's.
+    #[error(
+        "{file} was built for another kind of processor than carat, so its malloc is not looked for"
+    )]
     OtherMachine {
         /// Name of the library that tells.
         file: String,

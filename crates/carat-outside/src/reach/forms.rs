@@ -116,7 +116,7 @@ impl Words<'_> {
         let next = self.memory.word_at(chunk.user(), MARK_STACK - 8);
         let Some(next) = next.filter(|_| chunk.fits(MARK_STACK)) else { return false };
         // Bytecode may be as large, and it begins with an instruction, which is the address of code.
-        if self.memory.word(chunk.user()).is_some_and(|first| self.is_executable(first)) {
+        if self.memory.word(chunk.user()).is_some_and(|first| self.is_code(first)) {
             return false;
         }
         // The next piece may have been freed since.

@@ -4,7 +4,7 @@ use super::fields::SlotView;
 use super::shapes::ShapeTable;
 use crate::heap::{Heap, SlotHead, SlotType};
 use crate::malloc::{Chunk, ChunkTable};
-use crate::memory::Memory;
+use crate::memory::{Memory, MemoryRegion};
 
 /// The memory of the process with its heap and its chunks.
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ impl<'a> Words<'a> {
     }
 
     /// Whether an address lies in the code of a file.
-    pub(super) fn is_executable(&self, address: u64) -> bool {
-        self.memory.region(address).is_some_and(|region| region.inode != 0 && region.executable)
+    pub(super) fn is_code(&self, address: u64) -> bool {
+        self.memory.region(address).is_some_and(MemoryRegion::is_code_of_file)
     }
 }

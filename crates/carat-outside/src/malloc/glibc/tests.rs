@@ -199,6 +199,21 @@ fn of_an_allocator_that_is_not_walked_heap_pages_and_stacks_are_not_its_memory()
     assert!(refused.to_string().contains("which is not walked"), "{refused}");
 }
 
+/// Where a further library is mapped.
+const LIBRARY: u64 = 0x7f60_0000_0000;
+
+fn map_library(memory: &mut FakeMemory, path: &str) {
+    memory.map(MemoryRegion {
+        start: LIBRARY,
+        end: LIBRARY + PAGE,
+        readable: true,
+        private: true,
+        inode: 5,
+        path: path.to_owned(),
+        ..MemoryRegion::default()
+    });
+}
+
 #[test]
 fn other_allocators_are_refused_by_name() {
     for (path, expected) in [
@@ -214,15 +229,7 @@ fn other_allocators_are_refused_by_name() {
         ),
     ] {
         let mut memory = made(112).finish();
-        memory.map(MemoryRegion {
-            start: 0x7f60_0000_0000,
-            end: 0x7f60_0000_1000,
-            readable: true,
-            private: true,
-            inode: 5,
-            path: path.to_owned(),
-            ..MemoryRegion::default()
-        });
+        map_library(&mut memory, path);
         assert_eq!(read_malloc(&mut memory, &|_| false, false).err(), Some(expected));
     }
 }
@@ -234,19 +241,11 @@ fn of_a_program_of_another_kind_of_processor_no_malloc_is_looked_for() {
         [(62_u16, cfg!(target_arch = "x86_64")), (183, cfg!(target_arch = "aarch64"))]
     {
         let mut memory = made(112).finish();
-        memory.map(MemoryRegion {
-            start: 0x7f60_0000_0000,
-            end: 0x7f60_0000_1000,
-            readable: true,
-            private: true,
-            inode: 5,
-            path: "/usr/lib/libruby-3.1.so.3.1.2".to_owned(),
-            ..MemoryRegion::default()
-        });
+        map_library(&mut memory, "/usr/lib/libruby-3.1.so.3.1.2");
         let mut header = [0; 20];
         header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         header[18..].copy_from_slice(&machine.to_le_bytes());
-        memory.write(0x7f60_0000_0000, &header);
+        memory.write(LIBRARY, &header);
         let read = read_malloc(&mut memory, &|_| false, false);
         let refused = NoMalloc::OtherMachine { file: "libruby-3.1.so.3.1.2".into() };
         assert_eq!(read.err(), (!is_own).then_some(refused), "{machine}");
