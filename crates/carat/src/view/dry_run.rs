@@ -4,6 +4,7 @@ use crate::config::{Experiment, TrialTask, block_order};
 use crate::run::machine_facts;
 use crate::run::trial::PreparedVariant;
 use crate::target::Libraries;
+use crate::view::effort::ExperimentEffort;
 use carat_analysis::Judge;
 use carat_analysis::question;
 use carat_load::http::replay::describe;
@@ -74,9 +75,7 @@ fn write_effort(
     info: &ExperimentInfo,
     earlier: &[f64],
 ) -> fmt::Result {
-    let variants = experiment.variants.len() as u64;
-    let warmup = if experiment.trials.warmup_block { variants } else { 0 };
-    let most = u64::from(info.max_blocks) * variants + warmup;
+    let ExperimentEffort { first_verdict, most, .. } = ExperimentEffort::of(experiment, info);
     if let Some(load) = experiment.task.generated_load() {
         writeln!(out, "load        {}", load_text(load, &experiment.folder))?;
     }
@@ -91,16 +90,9 @@ fn write_effort(
         None => return writeln!(out, "time        unknown until a trial has run"),
     };
     let about = if earlier.is_empty() { "at least" } else { "about" };
-    let first = Judge::new(question(info)).first_verdict();
-    let first = first.map(|blocks| u64::from(blocks) * variants + warmup).map_or_else(
-        String::new,
-        |trials| {
-            format!(
-                ", {about} {} until the first possible verdict",
-                duration(trials as f64 * seconds)
-            )
-        },
-    );
+    let first = first_verdict.map_or_else(String::new, |trials| {
+        format!(", {about} {} until the first possible verdict", duration(trials as f64 * seconds))
+    });
     let (one, all) = (duration(seconds), duration(most as f64 * seconds));
     writeln!(out, "time        {about} {one} per trial ({source}){first}, {all} for all")
 }

@@ -1,5 +1,8 @@
 //! How long an experiment takes, said after its first trial, and what makes it shorter.
 
+use crate::config::Experiment;
+use carat_analysis::{Judge, question};
+use carat_model::{ExperimentInfo, metric};
 use carat_report::numbers::time_left;
 use std::time::Duration;
 
@@ -28,6 +31,20 @@ pub struct ExperimentEffort {
 }
 
 impl ExperimentEffort {
+    /// The effort that the plan of an experiment asks for.
+    pub fn of(experiment: &Experiment, info: &ExperimentInfo) -> Self {
+        let warmup = u64::from(experiment.trials.warmup_block);
+        let trials = |blocks: u32| (u64::from(blocks) + warmup) * info.variants.len() as u64;
+        let metrics = info.guards.keys().chain([&info.primary]);
+        let needed = metrics.filter_map(|name| Some(metric::find(name)?.least)).max();
+        Self {
+            first_verdict: Judge::new(question(info)).first_verdict().map(trials),
+            most: trials(info.max_blocks),
+            requests: experiment.task.requests(),
+            needed: needed.unwrap_or(0),
+        }
+    }
+
     /// How long it takes if every trial takes so many `seconds`, of which its load takes `load`; `None` where that is short.
     pub fn text(&self, seconds: f64, load: Option<f64>) -> Option<String> {
         let time = |trials: u64| time_left(span(trials as f64 * seconds));
@@ -55,7 +72,7 @@ impl ExperimentEffort {
     fn hint(&self, seconds: f64, load: Option<f64>, first: u64) -> String {
         match load.and_then(|load| self.fewer_requests(seconds, load, first)) {
             Some(fewer) => format!(
-                "shorter: about {} with `requests = {fewer}` in the experiment file, which asks for memory after fewer requests; \
+                "shorter: about {} with `requests = {fewer}` in the experiment file, which then measures memory after fewer requests; \
                  stop with Ctrl-C, and start again with --fresh",
                 time_left(span(WISHED))
             ),

@@ -4,8 +4,7 @@ use crate::input::concluded;
 use crate::run::experiment::{ExperimentRequest, PreparedExperiment, RunError};
 use crate::store::Store;
 use crate::view::{ExperimentEffort, ProgressDisplay, ProgressText, output};
-use carat_analysis::{Judge, question};
-use carat_model::{Results, metric};
+use carat_model::Results;
 use carat_report::{Audience, NextCommands, html, json};
 use std::io::{self, IsTerminal};
 
@@ -24,7 +23,7 @@ pub(crate) fn run_trials(
     prepared: PreparedExperiment,
     context: Option<&str>,
 ) -> anyhow::Result<(Store, Result<(), RunError>)> {
-    let effort = effort(&prepared);
+    let effort = ExperimentEffort::of(&prepared.experiment, &prepared.info);
     let experiment = prepared.open()?;
     let info = experiment.info();
     if let Some(note) = experiment.note() {
@@ -43,22 +42,6 @@ pub(crate) fn run_trials(
     let ended = experiment.run(&mut display);
     display.finish();
     Ok(ended?)
-}
-
-/// What the time of an experiment follows from, but for the seconds of a trial.
-fn effort(prepared: &PreparedExperiment) -> ExperimentEffort {
-    let PreparedExperiment { experiment, info, .. } = prepared;
-    let trials = |blocks: u32| {
-        (u64::from(blocks) + u64::from(experiment.trials.warmup_block)) * info.variants.len() as u64
-    };
-    let metrics = info.guards.keys().chain([&info.primary]);
-    let needed = metrics.filter_map(|name| Some(metric::find(name)?.least)).max();
-    ExperimentEffort {
-        first_verdict: Judge::new(question(info)).first_verdict().map(trials),
-        most: trials(info.max_blocks),
-        requests: experiment.task.requests(),
-        needed: needed.unwrap_or(0),
-    }
 }
 
 /// How results are printed.
