@@ -177,20 +177,9 @@ pub(crate) mod tests {
     pub(crate) fn trial(block: u32, variant: &str, metrics: &[(&str, f64)]) -> Trial {
         Trial {
             id: format!("{block}-{variant}"),
-            block,
-            position: 0,
-            variant: variant.to_owned(),
-            outcome: Outcome::Ok,
-            detail: None,
-            started_ms: 0,
             seconds: 30.0,
-            machine: BTreeMap::new(),
             metrics: metrics.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
-            samples: Vec::new(),
-            load_window_ms: None,
-            load: None,
-            notes: Vec::new(),
-            log_tail: String::new(),
+            ..Trial::bare(block, variant)
         }
     }
 

@@ -138,6 +138,27 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// A trial that succeeded and of which nothing was read: what others are made from.
+    pub fn bare(block: u32, variant: impl Into<String>) -> Self {
+        Self {
+            id: String::new(),
+            block,
+            position: 0,
+            variant: variant.into(),
+            outcome: Outcome::Ok,
+            detail: None,
+            started_ms: 0,
+            seconds: 0.0,
+            machine: MachineFacts::new(),
+            metrics: BTreeMap::new(),
+            samples: Vec::new(),
+            load_window_ms: None,
+            load: None,
+            notes: Vec::new(),
+            log_tail: String::new(),
+        }
+    }
+
     /// Whether the server refused the requests before the measured load, which then did not run.
     pub fn is_refused_warm_up(&self) -> bool {
         self.outcome == Outcome::LoadInvalid && self.load_window_ms.is_none() && self.load.is_some()

@@ -1,7 +1,7 @@
 //! Results, conclusions and estimates for the tests of this crate.
 
 use carat_model::{
-    Conclusion, Estimate, ExperimentInfo, Outcome, Results, Role, Trial, Variant, Verdict, metric,
+    Conclusion, Estimate, ExperimentInfo, Results, Role, Trial, Variant, Verdict, metric,
 };
 use std::collections::BTreeMap;
 
@@ -34,23 +34,7 @@ pub(crate) fn conclusion(verdict: Verdict, estimate: Option<Estimate>) -> Conclu
 
 /// A trial that succeeded and has no figures.
 pub(crate) fn trial(block: u32, variant: &str) -> Trial {
-    Trial {
-        id: String::new(),
-        block,
-        position: 0,
-        variant: variant.into(),
-        outcome: Outcome::Ok,
-        detail: None,
-        started_ms: 0,
-        seconds: 1.0,
-        machine: BTreeMap::new(),
-        metrics: BTreeMap::new(),
-        samples: Vec::new(),
-        load_window_ms: None,
-        load: None,
-        notes: Vec::new(),
-        log_tail: String::new(),
-    }
+    Trial { seconds: 1.0, ..Trial::bare(block, variant) }
 }
 
 /// An experiment about proportional memory with these variants.

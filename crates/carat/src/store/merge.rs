@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::config::trial_id;
     use crate::store::file::tests::{info as simple, variant};
-    use carat_model::{Fleet, Outcome, Sample, Trial};
+    use carat_model::{Fleet, Sample, Trial};
     use proptest::prelude::{Strategy, proptest};
     use proptest::test_runner::Config;
     use std::fs;
@@ -304,20 +304,13 @@ mod tests {
         let variant = ["a", "b"][position as usize];
         Trial {
             id: trial_id("abc", 7, block, variant),
-            block,
             position,
-            variant: variant.into(),
-            outcome: Outcome::Ok,
-            detail: None,
             started_ms: 1,
             seconds: 1.1,
             machine: [("machine_type".to_owned(), "c6i".to_owned())].into(),
             metrics: [("memory.rss.final".to_owned(), value)].into(),
             samples: (0..3).map(|at_ms| Sample { at_ms, ..Sample::default() }).collect(),
-            load_window_ms: None,
-            load: None,
-            notes: Vec::new(),
-            log_tail: String::new(),
+            ..Trial::bare(block, variant)
         }
     }
 

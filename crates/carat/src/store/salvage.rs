@@ -179,20 +179,13 @@ mod tests {
     fn trial(block: u32, variant: &str) -> Trial {
         Trial {
             id: trial_id("abc", 7, block, variant),
-            block,
-            position: 0,
-            variant: variant.into(),
-            outcome: Outcome::Ok,
-            detail: None,
             started_ms: 1,
             seconds: 1.0,
             machine: [("kernel".to_owned(), "6.18".to_owned())].into(),
             metrics: [("memory.rss.final".to_owned(), f64::from(block))].into(),
             samples: (0..20).map(|at_ms| Sample { at_ms, ..Sample::default() }).collect(),
-            load_window_ms: None,
-            load: None,
-            notes: Vec::new(),
             log_tail: "Listening ".repeat(20),
+            ..Trial::bare(block, variant)
         }
     }
 

@@ -142,28 +142,10 @@ fn estimate(conclusion: &Conclusion) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::MachineFacts;
     use carat_model::metric::MEMORY_PSS_PEAK;
-    use std::collections::BTreeMap;
 
     fn trial(outcome: Outcome) -> Trial {
-        Trial {
-            id: "1-1".into(),
-            block: 1,
-            position: 0,
-            variant: "default".into(),
-            outcome,
-            detail: None,
-            started_ms: 0,
-            seconds: 25.0,
-            machine: MachineFacts::default(),
-            metrics: BTreeMap::new(),
-            samples: Vec::new(),
-            load_window_ms: None,
-            load: None,
-            notes: Vec::new(),
-            log_tail: String::new(),
-        }
+        Trial { outcome, seconds: 25.0, ..Trial::bare(1, "default") }
     }
 
     #[test]

@@ -116,17 +116,8 @@ mod tests {
         Fleet { binary: String::new(), types: types.iter().map(|&name| name.into()).collect() }
     }
 
-    fn trial(block: u32) -> Trial {
-        serde_json::from_value(serde_json::json!({
-            "id": "", "block": block, "position": 0, "variant": "a", "outcome": "ok", "detail": null,
-            "started_ms": 0, "seconds": 1.0, "metrics": {}, "samples": [], "load_window_ms": null,
-            "load": null, "log_tail": "",
-        }))
-        .unwrap()
-    }
-
     fn settled(with_trials: &[u32], void: &[u32]) -> SettledBlocks {
-        let found = with_trials.iter().map(|&block| (block, vec![trial(block)]));
+        let found = with_trials.iter().map(|&block| (block, vec![Trial::bare(block, "a")]));
         found.chain(void.iter().map(|&block| (block, Vec::new()))).collect()
     }
 

@@ -172,20 +172,12 @@ fn trial(plan: &TrialPlan, crashed: bool) -> Trial {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Trial {
         id: plan.id.clone(),
-        block: plan.block,
         position: plan.position,
-        variant: plan.name.clone(),
         outcome: if crashed { Outcome::Crashed } else { Outcome::Ok },
         detail: crashed.then(|| "the fake server crashed".to_owned()),
         started_ms: now.as_millis() as u64,
-        seconds: 0.0,
-        machine: MachineFacts::new(),
-        metrics: BTreeMap::new(),
-        samples: Vec::new(),
         load_window_ms: Some((1, 400)),
-        load: None,
-        notes: Vec::new(),
-        log_tail: String::new(),
+        ..Trial::bare(plan.block, &plan.name)
     }
 }
 
