@@ -11,7 +11,7 @@ use carat_ruby::version::SLOT_SIZES;
 use carat_stats::share::share_interval;
 use carat_wire::page::{AllocationReading, Allocations, Feature, FeatureState};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -167,6 +167,7 @@ fn a_recording_names_the_lines_that_allocate_and_the_cost_of_knowing_them() {
         "ruby",
         "server.rb",
     ];
+    let started = Instant::now();
     let ran = folder.run(&arguments);
     ran.assert_code(0).assert_says("Allocated in ").assert_says("server.rb:4");
     ran.assert_says("sampling took ").assert_says("for each sample");
@@ -175,7 +176,8 @@ fn a_recording_names_the_lines_that_allocate_and_the_cost_of_knowing_them() {
     let report = site(&profile, "Report");
     assert!(report.samples > 10 && report.share > 0.5, "{profile:?}");
     // How much longer than requested it lasts depends on when a busy machine lets the probe end it.
-    assert!(profile.seconds > 0.5 && profile.seconds < LONG.as_secs_f64(), "{profile:?}");
+    let most = started.elapsed().as_secs_f64();
+    assert!(profile.seconds > 0.5 && profile.seconds < most, "{profile:?} within {most} s");
     let page = fs::read_to_string(folder.path("r.html")).unwrap();
     assert!(page.contains("Where it allocates") && page.contains("server.rb:4"), "{page}");
     folder.assert_nothing_left();

@@ -162,6 +162,9 @@ fn mappings_of_known_size_appear_in_their_own_lines() {
     let (before, after) = around(&mut ruby, &read);
     let resident = |ledger: &Ledger| ledger.part(PartKind::CodeAndFiles).unwrap().resident.0 as f64;
     assert_grew(TestRuby::OnPath, "a mapping of a file", resident(&after) - resident(&before));
+    let share = pss(&after, PartKind::CodeAndFiles) - pss(&before, PartKind::CodeAndFiles);
+    let most_of_others = resident(&before) + SIZE as f64 * TOLERANCE;
+    assert!((share - SIZE as f64).abs() <= most_of_others, "{share} of {SIZE} bytes");
     // Memory that neither Ruby nor malloc knows of is unexplained, reduced by what malloc handed out and was never
     // touched, because nothing says which anonymous page is whose.
     let before = ledger_of(&[ruby.pid]).unexplained;
