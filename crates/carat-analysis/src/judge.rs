@@ -103,6 +103,17 @@ impl Judge {
         self.open.first_look(&self.question)
     }
 
+    /// The fewest blocks that can decide a claim, where the budget is too small to decide anything.
+    ///
+    /// Such an experiment cannot end with a wrong verdict, and this number does not depend on its results: continued up to
+    /// it, it errs as rarely as one that was begun with it. Continued up to a number chosen after looking, it would not.
+    pub fn blocks_to_add_up_to(&self) -> Option<u32> {
+        // A confirmation has rules of its own, which may end it earlier.
+        let decides_nothing = self.confirmation.is_none()
+            && self.question.max_blocks < self.open.first_look_of_any(&self.question);
+        decides_nothing.then(|| self.fewest_blocks())
+    }
+
     /// Replays `trials` block by block: the same trials always lead to the same judgement.
     pub fn judge(&self, trials: &[Trial]) -> Judgement {
         let blocks = Blocks::new(trials);

@@ -70,9 +70,19 @@ pub(crate) struct OpenVerdict {
     pub text: String,
     /// Blocks to run in all; `None` where that is not known or beyond what can be foreseen.
     pub blocks: Option<u32>,
-    /// Whether the experiment allows so many, so that it can be continued. Otherwise a new one must allow them, because
-    /// the number of blocks is part of the plan that limits the error.
-    pub allowed: bool,
+    /// How the experiment comes to so many.
+    pub further: FurtherBlocks,
+}
+
+/// How an experiment comes to more blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FurtherBlocks {
+    /// It allows them: it goes on.
+    Allowed,
+    /// It goes on with a larger number, because none of its looks could decide anything.
+    Added,
+    /// It begins anew, because the number of blocks is part of the plan that limits the error.
+    Anew,
 }
 
 impl VerdictTable {
@@ -309,23 +319,29 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     // A run that had all its blocks cannot be continued.
     let most_allowed = results.info.max_blocks;
     let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
-    let fewest = Judge::new(question(&results.info)).fewest_blocks();
+    let judge = Judge::new(question(&results.info));
+    let fewest = judge.fewest_blocks();
+    let within = |blocks: u32| match blocks <= most_allowed {
+        true => FurtherBlocks::Allowed,
+        false => FurtherBlocks::Anew,
+    };
     // Too few for any interval: then the fewest that can decide is the answer.
     if fewest > most && open.iter().all(|one| proven(one).is_none()) {
-        let allowed = fewest <= most_allowed;
+        let may_be_added = judge.blocks_to_add_up_to().is_some() && results.info.fleet.is_none();
+        let further = if may_be_added { FurtherBlocks::Added } else { within(fewest) };
         let text = format!("{has} cannot decide; {fewest} can");
-        return Some(OpenVerdict { text, blocks: Some(fewest), allowed });
+        return Some(OpenVerdict { text, blocks: Some(fewest), further });
     }
     // One comparison without a forecast leaves the end of all unknown.
     let forecasts: Option<Vec<BlockForecast>> = open.iter().map(|one| one.forecast).collect();
     let Some(latest) = forecasts.and_then(|all| all.into_iter().reduce(later)) else {
         let text =
             format!("{has} did not decide; after how many blocks it is decided is not known yet");
-        return Some(OpenVerdict { text, blocks: None, allowed: false });
+        return Some(OpenVerdict { text, blocks: None, further: FurtherBlocks::Anew });
     };
     let text = format!("{has} did not decide; probably {}", decided(latest));
-    let allowed = latest.high.is_some_and(|high| high <= most_allowed);
-    Some(OpenVerdict { text, blocks: latest.high, allowed })
+    let further = latest.high.map_or(FurtherBlocks::Anew, within);
+    Some(OpenVerdict { text, blocks: latest.high, further })
 }
 
 /// The range that ends later: every open comparison is then decided.
@@ -418,35 +434,35 @@ mod tests {
         let open = table.open.unwrap();
         let needed = open.blocks.unwrap();
         assert_eq!(open.text, format!("3 blocks cannot decide; {needed} can"));
-        assert!(needed > 3 && !open.allowed, "{open:?}");
+        assert!(needed > 3 && open.further == FurtherBlocks::Added, "{open:?}");
     }
 
     #[test]
     fn an_open_verdict_says_when_it_is_decided_or_that_this_is_not_known() {
-        for (forecast, most, text, allowed) in [
+        for (forecast, most, text, further) in [
             (
                 None,
                 20,
                 "3 blocks did not decide; after how many blocks it is decided is not known yet",
-                false,
+                FurtherBlocks::Anew,
             ),
             (
                 Some(BlockForecast { low: 10, high: Some(15) }),
                 20,
                 "3 blocks did not decide; probably decided after 10 to 15 blocks",
-                true,
+                FurtherBlocks::Allowed,
             ),
             (
                 Some(BlockForecast { low: 10, high: Some(33) }),
                 20,
                 "3 blocks did not decide; probably decided after 10 to 33 blocks",
-                false,
+                FurtherBlocks::Anew,
             ),
             (
                 Some(BlockForecast { low: 3, high: Some(3) }),
                 3,
                 "3 blocks did not decide; probably decided after 3 blocks",
-                false,
+                FurtherBlocks::Anew,
             ),
         ] {
             let found = Some(estimate(-0.1, -0.01, 0.1));
@@ -455,7 +471,7 @@ mod tests {
             results.info.max_blocks = most;
             let open = VerdictTable::new(&results).open.unwrap();
             let blocks = forecast.and_then(|forecast| forecast.high);
-            assert_eq!((open.text.as_str(), open.blocks, open.allowed), (text, blocks, allowed));
+            assert_eq!((open.text.as_str(), open.blocks, open.further), (text, blocks, further));
         }
     }
 }

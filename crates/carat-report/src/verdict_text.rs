@@ -6,7 +6,7 @@ use crate::machine_text::machines_sentence;
 use crate::standing::in_order;
 use crate::text::{columns, one_line};
 use crate::use_it::UseIt;
-use crate::verdict::{OpenVerdict, VerdictRow, VerdictTable};
+use crate::verdict::{FurtherBlocks, OpenVerdict, VerdictRow, VerdictTable};
 use carat_model::Results;
 use carat_redact::redact_results;
 use std::fmt::Write as _;
@@ -160,10 +160,13 @@ fn push_step(out: &mut String, label: &str, text: &str) {
 
 /// `3 blocks cannot decide; 7 can: carat demo --blocks 7`.
 fn decide(open: &OpenVerdict, next: &NextCommands) -> String {
-    let command = match (open.blocks, open.allowed) {
-        (Some(_), true) => next.resume.clone(),
-        (Some(blocks), false) => next.anew.as_ref().map(|anew| format!("{anew} --blocks {blocks}")),
-        (None, _) => None,
+    let with_blocks = |command: &Option<String>| {
+        command.as_ref().zip(open.blocks).map(|(line, blocks)| format!("{line} --blocks {blocks}"))
+    };
+    let command = match open.further {
+        FurtherBlocks::Allowed => next.resume.clone(),
+        FurtherBlocks::Added => with_blocks(&next.resume),
+        FurtherBlocks::Anew => with_blocks(&next.anew),
     };
     command.map_or_else(|| open.text.clone(), |command| format!("{}: {command}", open.text))
 }
@@ -187,12 +190,15 @@ mod tests {
             details: Vec::new(),
         };
         let text = "3 blocks cannot decide; 7 can".to_owned();
-        for (blocks, allowed, expected) in [
-            (Some(7), false, "3 blocks cannot decide; 7 can: carat demo --blocks 7"),
-            (Some(7), true, "3 blocks cannot decide; 7 can: carat demo --resume"),
-            (None, false, "3 blocks cannot decide; 7 can"),
+        use FurtherBlocks::{Added, Allowed, Anew};
+        for (blocks, further, command) in [
+            (Some(7), Anew, ": carat demo --blocks 7"),
+            (Some(7), Added, ": carat demo --resume --blocks 7"),
+            (Some(7), Allowed, ": carat demo --resume"),
+            (None, Anew, ""),
         ] {
-            let open = OpenVerdict { text: text.clone(), blocks, allowed };
+            let expected = format!("{text}{command}");
+            let open = OpenVerdict { text: text.clone(), blocks, further };
             assert_eq!(decide(&open, &next), expected);
         }
     }

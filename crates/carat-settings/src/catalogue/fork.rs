@@ -51,7 +51,7 @@ impl Setting for Warm {
     const NAME: &'static str = "warm";
     const DEFAULT: &'static str = "0, no page";
     const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+        Mechanism::Runtime { pending: "no preloaded application has forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Once, right before a preloaded server forks for the first time and before `prepare_fork`: requests this many pages of the application (`warm_paths`), so that workers share what the first requests fill. Each page is first requested in a child that is thrown away; if one fails, redirects, streams, hangs, starts a thread or opens a socket, nothing is requested and stderr has the reason. `auto` requests all of them in rounds, until ten more rounds compile no further method (where YJIT is on, which by default compiles a method at its 30th call or, in a large application, at its 120th) and a new child copies as much memory in a round as before them, but for no more than 20 s.";
     const COSTS: &'static str = "The time of the pages at boot. A page that has an effect has it once per request, so name pages that only read.";
@@ -90,7 +90,7 @@ impl Setting for WarmPaths {
     const NAME: &'static str = "warm_paths";
     const DEFAULT: &'static str = "/";
     const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+        Mechanism::Runtime { pending: "no preloaded application has forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "The pages that `warm` requests in turn. Without a choice of `warm` it means `warm=auto`: who names pages that only read wants them requested.";
     const COSTS: &'static str = "Nothing by itself.";
@@ -118,7 +118,7 @@ impl Setting for FillCallCaches {
     const NAME: &'static str = "fill_call_caches";
     const DEFAULT: &'static str = "off";
     const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+        Mechanism::Runtime { pending: "no preloaded application has forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;
@@ -138,7 +138,7 @@ impl Setting for WorkerGrowth {
     const NAME: &'static str = "worker_growth";
     const DEFAULT: &'static str = "Ruby's own ratios";
     const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+        Mechanism::Runtime { pending: "no preloaded application has forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;

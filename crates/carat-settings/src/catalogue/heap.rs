@@ -107,7 +107,7 @@ impl Setting for PrepareFork {
     const NAME: &'static str = "prepare_fork";
     const DEFAULT: &'static str = "off";
     const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+        Mechanism::Runtime { pending: "no preloaded application has forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["warmup", "full"];
     const FORKS: bool = true;
@@ -135,7 +135,7 @@ impl Setting for Seal {
     const NAME: &'static str = "seal";
     const DEFAULT: &'static str = "off";
     const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked yet" };
+        Mechanism::Runtime { pending: "no preloaded application has forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const REQUIRES: Option<(&'static str, &'static str)> = Some(("prepare_fork", "warmup"));
     const DOES: &'static str = "With `prepare_fork`: fills free slots and free holes of malloc before the fork, or gives each child an arena of its own, so that workers do not write to shared pages.";

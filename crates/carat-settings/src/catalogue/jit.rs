@@ -28,7 +28,7 @@ impl Setting for Yjit {
     type Value = YjitStart;
     const NAME: &'static str = "yjit";
     const DEFAULT: &'static str = "ruby";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked" };
     const SINCE: Option<RubyVersion> = Some(V3_1);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
     const LEVELS: &'static [&'static str] = &["on"];

@@ -103,7 +103,7 @@ impl Setting for Ksm {
     type Value = Switch;
     const NAME: &'static str = "ksm";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked yet" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked" };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;

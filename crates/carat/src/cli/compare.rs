@@ -88,7 +88,7 @@ pub(crate) fn fake_trials(variants: &[FakeVariant], pace: Duration) -> Option<Fa
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if args.dry_run {
-        print_planned(args.request())?;
+        print_planned(args.request(), args.details)?;
         return Ok(Exit::Fine);
     }
     let shown = ShownComparison {

@@ -144,6 +144,14 @@ impl Store {
         })
     }
 
+    /// Allows another number of blocks than the experiment was begun with.
+    pub fn allow_blocks(&mut self, blocks: u32) -> Result<(), StoreError> {
+        self.with(|connection| {
+            connection.execute("UPDATE experiment SET max_blocks = ?1", [blocks])
+        })
+        .map(|_| ())
+    }
+
     /// Records the process that runs the experiment; `None` when it has ended.
     pub fn set_runner(&mut self, runner: Option<&Runner>) -> Result<(), StoreError> {
         self.with(|connection| {

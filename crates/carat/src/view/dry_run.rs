@@ -24,33 +24,40 @@ const BLOCKS: u32 = 5;
 /// Routes named in the description of a load.
 const ROUTES: usize = 3;
 
-/// The plan, the variants as they would be started, the order of the first blocks, and this machine. `earlier` has the
-/// seconds of trials that ran under the same plan.
+/// What would run, and how long it takes. `earlier` has the seconds of trials that ran under the same plan.
 pub fn dry_run_text(
     experiment: &Experiment,
     info: &ExperimentInfo,
     prepared: &[PreparedVariant],
-    libraries: &Libraries,
     earlier: &[f64],
 ) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_plan(&mut out, experiment, info, libraries)
+    let _ = write_plan(&mut out, experiment, info)
         .and_then(|()| write_effort(&mut out, experiment, info, earlier))
+        .and_then(|()| write_task(&mut out, experiment))
+        .and_then(|()| write_variants(&mut out, prepared));
+    out
+}
+
+/// What else is fixed: the variants as they would be started, the order of the first blocks, and this machine.
+pub fn dry_run_details(
+    experiment: &Experiment,
+    info: &ExperimentInfo,
+    prepared: &[PreparedVariant],
+    libraries: &Libraries,
+) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "plan        {}", info.plan_hash)
+        .and_then(|()| writeln!(out, "seed        {}", info.seed))
+        .and_then(|()| writeln!(out, "libraries   {}", libraries.directory.display()))
         .and_then(|()| prepared.iter().try_for_each(|one| write_variant(&mut out, one)))
         .and_then(|()| write_order(&mut out, experiment, info, prepared));
     out
 }
 
-fn write_plan(
-    out: &mut String,
-    experiment: &Experiment,
-    info: &ExperimentInfo,
-    libraries: &Libraries,
-) -> fmt::Result {
+fn write_plan(out: &mut String, experiment: &Experiment, info: &ExperimentInfo) -> fmt::Result {
     writeln!(out, "experiment  {}", experiment.name)?;
-    writeln!(out, "plan        {}", info.plan_hash)?;
-    writeln!(out, "seed        {}", info.seed)?;
     let warmup =
         if experiment.trials.warmup_block { ", after an unscored warm-up block" } else { "" };
     writeln!(out, "blocks      at most {}{warmup}", info.max_blocks)?;
@@ -58,14 +65,35 @@ fn write_plan(
     for (name, most) in &info.guards {
         writeln!(out, "guard       {name} at most {} worse", limit(*most))?;
     }
-    writeln!(out, "claims      {}", claims(info))?;
+    writeln!(out, "claims      {}", claims(info))
+}
+
+fn write_task(out: &mut String, experiment: &Experiment) -> fmt::Result {
     if let TrialTask::Run { within } = &experiment.task {
         writeln!(out, "run         until its command ends, at most {} s", within.as_seconds())?;
     }
     for (name, spec) in experiment.commands() {
         writeln!(out, "{name:<12}{}", spec.command.words().join(" "))?;
     }
-    writeln!(out, "libraries   {}", libraries.directory.display())
+    Ok(())
+}
+
+/// The command, once where all variants share it, and a line for each variant.
+fn write_variants(out: &mut String, prepared: &[PreparedVariant]) -> fmt::Result {
+    let mut shown: Option<&[String]> = None;
+    for one in prepared {
+        if shown != Some(&one.command) {
+            writeln!(out, "command     {}", one.command.join(" "))?;
+            shown = Some(&one.command);
+        }
+        let controls = match one.variant.controls.as_slice() {
+            [] => String::new(),
+            controls => format!("; control {}", controls.join(", ")),
+        };
+        let (name, settings) = (&one.variant.name, settings(&one.variant));
+        writeln!(out, "variant     {name}: {settings}{controls}")?;
+    }
+    Ok(())
 }
 
 /// The load, the number of trials, and how long they take.
@@ -220,12 +248,7 @@ fn claims(info: &ExperimentInfo) -> String {
 
 fn write_variant(out: &mut String, prepared: &PreparedVariant) -> fmt::Result {
     writeln!(out, "\nvariant     {}", prepared.variant.name)?;
-    writeln!(out, "command     {}", prepared.command.join(" "))?;
     writeln!(out, "directory   {}", prepared.dir.display())?;
-    writeln!(out, "settings    {}", settings(&prepared.variant))?;
-    if !prepared.variant.controls.is_empty() {
-        writeln!(out, "control     {}", prepared.variant.controls.join(", "))?;
-    }
     for (name, value) in &prepared.injection.env {
         // Padding is only there to make environments equal, and is as long as it must be.
         if *name != carat_wire::env::PADDING {

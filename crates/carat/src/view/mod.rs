@@ -18,7 +18,7 @@ mod salvage_text;
 mod tune_progress;
 
 pub(crate) use display::ProgressDisplay;
-pub use dry_run::dry_run_text;
+pub use dry_run::{dry_run_details, dry_run_text};
 pub use effort::ExperimentEffort;
 pub(crate) use fleet_text::{end_text, fleet_json, fleet_text};
 pub(crate) use host::{HostScreen, draw_host};

@@ -2,7 +2,7 @@
 
 use crate::run::experiment::{ExperimentRequest, PreparedExperiment, RunError};
 use crate::store::Store;
-use crate::view::{dry_run_text, output};
+use crate::view::{dry_run_details, dry_run_text, output};
 use crate::work::budget_checks::check_budgets;
 use crate::work::exit::Exit;
 use crate::work::trials::{ShownResults, prepare_experiment, run_trials, show_results};
@@ -19,15 +19,24 @@ pub(crate) struct ShownComparison {
     pub(crate) next: Option<NextCommands>,
 }
 
-/// Prints what would run.
+/// Prints what would run; with `details` also how every variant is started, in which order, and where.
 ///
 /// # Errors
 /// Where the experiment could not run either.
-pub(crate) fn print_planned(request: ExperimentRequest) -> anyhow::Result<()> {
+pub(crate) fn print_planned(request: ExperimentRequest, details: bool) -> anyhow::Result<()> {
+    let file = request.experiment.display().to_string();
     let prepared = prepare_experiment(request)?;
     let earlier = prepared.earlier_seconds();
     let PreparedExperiment { experiment, variants, libraries, info, .. } = &prepared;
-    output::print_text(&dry_run_text(experiment, info, variants, libraries, &earlier))?;
+    let plan = dry_run_text(experiment, info, variants, &earlier);
+    let rest = match details {
+        true => dry_run_details(experiment, info, variants, libraries),
+        false => {
+            let words = ["carat", "compare", &file, "--dry-run", "--details"].map(String::from);
+            format!("details     {}   environment, order, machine\n", shell_line(&words))
+        }
+    };
+    output::print_text(&format!("{plan}{rest}"))?;
     Ok(())
 }
 

@@ -444,10 +444,13 @@ fn wrong_experiment_files_are_refused_before_anything_is_written() {
 fn a_dry_run_shows_the_plan_and_runs_nothing() {
     let folder = folder("dry");
     let ran = folder.run(&["compare", "fake.toml", "--dry-run"]);
+    assert!(ran.out.lines().count() <= 14, "{}", ran.out);
+    ran.assert_says("details     carat compare fake.toml --dry-run --details");
+    let details = folder.run(&["compare", "fake.toml", "--dry-run", "--details"]);
+    details.assert_says("seed        5").assert_says("block 1").assert_says("env         ");
+    assert!(details.out.starts_with(ran.out.split("details ").next().unwrap()));
     ran.assert_code(0)
-        .assert_says("seed        5")
-        .assert_says("block 1")
-        .assert_says("variant     other")
+        .assert_says("variant     other: ")
         .assert_says("load        1 request over 8 connections: GET /\n")
         .assert_says("trials      at most 62\n")
         .assert_says("a verdict is possible from block 8 on")
@@ -609,7 +612,7 @@ fn a_control_is_in_the_plan_and_a_file_without_controls_is_as_before() {
     let folder = controlled("control-plan");
     let dry = folder.run(&["compare", "fake.toml", "--dry-run"]);
     dry.assert_code(0)
-        .assert_says("control     gc at boot, sham")
+        .assert_says("; control gc at boot, sham\n")
         .assert_says("6 (3 with the baseline, 3 with a control) share the error of 5 %");
     let fake = ["--fake", "71e6:1e5,71e6:1e5,70e6:1e5,70e6:1e5", "--resume", "--blocks", "3"];
     let compare =

@@ -45,13 +45,20 @@ fn the_verdict_on_three_variants_is_a_row_for_each_and_what_to_do_next() {
     assert!(ran.out.lines().count() <= 14, "{}", ran.out);
     let few = folder.run(&[&fake[..], &["--blocks", "3"]].concat());
     few.assert_code(3).assert_says(" so far").assert_says("3 blocks cannot decide; ");
-    few.assert_says(" can: carat compare fake.toml -o fake.carat --fresh --blocks ");
+    few.assert_says(" can: carat compare fake.toml -o fake.carat --resume --blocks ");
     let command = few.out.split_once(" can: carat ").unwrap().1.lines().next().unwrap();
-    let again: Vec<&str> = command.split(' ').chain(["--fake", fake[3]]).collect();
-    let decided = folder.run(&again);
+    let with_blocks = |blocks: &str| {
+        let words = command.rsplit_once(' ').unwrap().0.split(' ');
+        folder.run(&words.chain([blocks, "--fake", fake[3]]).collect::<Vec<_>>())
+    };
+    let fewest = command.rsplit_once(' ').unwrap().1;
+    // A number that was chosen after looking would not be evidence.
+    with_blocks("40").assert_code(2).assert_says(&format!("or with {fewest}, the fewest"));
+    let decided = with_blocks(fewest);
     assert!(
         decided.out.contains("▼ other") && !decided.out.contains("cannot decide"),
         "{}",
         decided.out
     );
+    with_blocks("40").assert_code(2).assert_says("resume without --blocks, or begin");
 }

@@ -4,6 +4,7 @@ use crate::config::Experiment;
 use crate::run::experiment::changed::{ChangeError, adopt, move_aside};
 use crate::store::{Runner, Store, StoreError};
 use crate::target::clean_up;
+use carat_analysis::{Judge, question};
 use carat_model::{ExperimentInfo, Variant, count};
 use carat_proc::process::{Identity, ProcRoot};
 use std::path::{Path, PathBuf};
@@ -34,13 +35,16 @@ pub enum OpenError {
     Change(#[from] ChangeError),
     /// The number of blocks was fixed when the experiment began.
     #[error(
-        "{path} was begun with at most {}; blocks added after looking at the results would not be evidence, so resume without --blocks, or begin another file with -o",
-        count(*begun, "block")
+        "{path} was begun with at most {}; blocks added after looking at the results would not be evidence, so resume without --blocks{}, or begin another file with -o",
+        count(*begun, "block"),
+        fewest.map(|fewest| format!(" or with {fewest}, the fewest that can decide")).unwrap_or_default()
     )]
     OtherBudget {
         path: PathBuf,
         /// The fixed number.
         begun: u32,
+        /// The one other number that is allowed, if any: [`Judge::blocks_to_add_up_to`].
+        fewest: Option<u32>,
     },
     /// A fleet's blocks are tied to its machines.
     #[error(
@@ -128,17 +132,21 @@ pub fn open(
     let mut store = if options.resume && path.exists() {
         let store = Store::resume(path, fresh)?;
         // Before anything is cleaned up, because an error must change nothing.
-        check(&store, options)?;
+        let more = check(&store, options)?;
         let begun = store.info()?;
         // What a killed run left would use memory and ports of the next trials.
         clean_up_after_last_runner(&store)?;
-        if begun.plan_hash == fresh.plan_hash {
+        let mut store = if begun.plan_hash == fresh.plan_hash {
             store
         } else {
             let (store, text) = adopt(store, experiment, fresh)?;
             note = Some(text);
             store
+        };
+        if let Some(blocks) = more {
+            store.allow_blocks(blocks)?;
         }
+        store
     } else {
         if options.fresh && path.exists() {
             note = Some(begin_anew(path)?);
@@ -163,19 +171,22 @@ fn begin_anew(path: &Path) -> Result<String, OpenError> {
     Ok(format!("the old results are now in {}", aside.display()))
 }
 
-fn check(store: &Store, options: &OpenOptions) -> Result<(), OpenError> {
+/// Whether the results may be continued with these options; the second value is a larger number of blocks to allow.
+fn check(store: &Store, options: &OpenOptions) -> Result<Option<u32>, OpenError> {
     let begun = store.info()?;
     let path = options.path.clone();
     if begun.fleet.is_some() {
         return Err(OpenError::Fleet(path));
     }
-    if options.blocks.is_some_and(|blocks| blocks != begun.max_blocks) {
-        return Err(OpenError::OtherBudget { path, begun: begun.max_blocks });
+    let more = options.blocks.filter(|blocks| *blocks != begun.max_blocks);
+    let fewest = Judge::new(question(&begun)).blocks_to_add_up_to();
+    if more.is_some() && more != fewest {
+        return Err(OpenError::OtherBudget { path, begun: begun.max_blocks, fewest });
     }
     if options.seed.is_some_and(|seed| seed != begun.seed) {
         return Err(OpenError::OtherSeed { path, begun: begun.seed });
     }
-    Ok(())
+    Ok(more)
 }
 
 fn clean_up_after_last_runner(store: &Store) -> Result<(), OpenError> {

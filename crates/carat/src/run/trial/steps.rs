@@ -446,16 +446,15 @@ const UNKNOWN_WHERE: &str = "it is unknown whether the settings were in effect: 
 /// The checks of settings that are not in effect, or only in part, in words. Where there is nothing to do for a setting,
 /// nothing is missing.
 pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
-    let failed = checks.iter().filter(|check| {
-        matches!(
-            check.status,
-            SettingStatus::NotApplied(_)
-                | SettingStatus::NotPreloaded
-                | SettingStatus::NotYet(_)
-                | SettingStatus::Partly(_)
-        )
+    let noted = checks.iter().filter_map(|check| match &check.status {
+        // The trial is over, so a moment that has not come does not come.
+        SettingStatus::NotYet(why) => Some(format!("{} did not act: {why}", check.setting)),
+        SettingStatus::NotApplied(_) | SettingStatus::NotPreloaded | SettingStatus::Partly(_) => {
+            Some(check.to_string())
+        }
+        SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unknown(_) => None,
     });
-    failed.map(ToString::to_string).collect()
+    noted.collect()
 }
 
 /// Clock ticks of the kernel as time.
@@ -475,5 +474,8 @@ mod tests {
         assert_eq!(noted(SettingStatus::Applied(String::new())), 0);
         assert_eq!(noted(SettingStatus::NotPreloaded), 1);
         assert_eq!(noted(SettingStatus::NotApplied(String::new())), 1);
+        let waits = check(SettingStatus::NotYet("no worker has been forked".into()));
+        let words = "fill_call_caches=on did not act: no worker has been forked";
+        assert_eq!(not_in_effect(&[waits]), [words]);
     }
 }
