@@ -49,9 +49,10 @@ fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
         (number_table(&numbers(results, metric)))
     };
     let title = capital(&phrase(results, metric));
-    gallery.part(
+    gallery.proof(
         &format!("trials-{}", identifier(metric)),
         &markup! { (title) ", every trial" },
+        results.info.variants.len(),
         &body,
     )
 }

@@ -5,6 +5,8 @@ use carat_model::Variant;
 use maud::{Markup, PreEscaped, html as markup};
 use serde_json::{Map, Value, json};
 
+/// Rows of variants in the parts that are printed though they are closed: more would take more than six sheets.
+const ROWS_ON_PAPER: usize = 36;
 /// Bytes of such values at most; a picture beyond that has no cursor.
 const HOVER_LIMIT: usize = 240_000;
 
@@ -15,6 +17,8 @@ pub(crate) struct Gallery {
     size: usize,
     /// Id and title of every part of the page so far.
     contents: Vec<(String, Markup)>,
+    /// Rows of variants on paper so far.
+    on_paper: usize,
 }
 
 impl Gallery {
@@ -31,10 +35,27 @@ impl Gallery {
 
     /// A part of the page that is closed at first, and its line in the table of contents.
     pub(crate) fn part(&mut self, id: &str, title: &Markup, body: &Markup) -> Markup {
+        self.add_part((id, false), title, body)
+    }
+
+    /// The same for what the verdict rests on, with so many rows of variants: it is printed although it is closed, as long
+    /// as there is room.
+    pub(crate) fn proof(&mut self, id: &str, title: &Markup, rows: usize, body: &Markup) -> Markup {
+        let fits = self.on_paper == 0 || self.on_paper + rows <= ROWS_ON_PAPER;
+        self.on_paper += rows;
+        self.add_part((id, fits), title, body)
+    }
+
+    fn add_part(
+        &mut self,
+        (id, is_printed): (&str, bool),
+        title: &Markup,
+        body: &Markup,
+    ) -> Markup {
         self.contents.push((id.to_owned(), title.clone()));
         // The id is inside, because a browser that follows a link opens what is around its target.
         markup! {
-            details.part.proof[is_proof(id)] { summary { h2 { (title) } } section id=(id) { (body) } }
+            details.part.proof[is_printed] { summary { h2 { (title) } } section id=(id) { (body) } }
         }
     }
 
@@ -65,11 +86,6 @@ impl Gallery {
             script type="application/json" #carat-data { (PreEscaped(in_script(&all))) }
         }
     }
-}
-
-/// Whether a part is printed although it is closed: what the verdict rests on.
-fn is_proof(id: &str) -> bool {
-    id == "verdicts" || id.starts_with("trials-")
 }
 
 /// JSON that cannot end the script element around it.

@@ -13,14 +13,14 @@ use maud::{Markup, html as markup};
 
 /// A line for every variant and for every control.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let sentences = sentences(results);
+    let sentences = [sentences(results), control_sentences(results)].concat();
     let body = markup! {
         ul.also {
-            @for sentence in sentences.iter().chain(&control_sentences(results)) { li { (verdict_sentence(sentence)) } }
+            @for sentence in &sentences { li { (verdict_sentence(sentence)) } }
         }
         (key_facts(results))
     };
-    gallery.part("verdicts", &markup! { "In words" }, &body)
+    gallery.proof("verdicts", &markup! { "In words" }, sentences.len(), &body)
 }
 
 fn key_facts(results: &Results) -> Markup {

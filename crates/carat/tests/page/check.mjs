@@ -7,6 +7,8 @@ import { pathToFileURL } from 'node:url';
 import { Browser } from './browser.mjs';
 
 const [, , program, axe, folder] = process.argv;
+// Sheets of A4 that a page takes in print at most.
+const SHEETS = 6;
 const findings = [];
 let checks = 0;
 const expect = (name, fine, seen = '') => {
@@ -40,6 +42,7 @@ async function checkPage(name) {
   await page.look();
   const url = pathToFileURL(join(folder, name + '.html')).href;
   await page.open(url);
+  await checkPaper(page, name);
   expect(`${name}: one script of data and one that runs`, (await page.run(() => document.scripts.length)) === 2);
   expect(`${name}: nothing foreign`, (await page.run(() => document.querySelectorAll('img,iframe,object,embed,base,form,a:not([href^="#"]),style:not(head style)').length)) === 0);
   await checkContents(page, name);
@@ -89,6 +92,19 @@ async function checkFigures(page, name) {
     if (found) expect(`${label}, difference`, near(Number(cells[8][0]), found.ratio), cells[8]);
     else expect(`${label}, no difference`, cells[8][0] === null, cells[8]);
   }
+}
+
+// As it is printed where nothing was opened: few sheets, and no part of the verdict's proof is left out.
+async function checkPaper(page, name) {
+  const { data } = await page.send('Page.printToPDF', { paperWidth: 8.27, paperHeight: 11.69, printBackground: true });
+  const sheets = Buffer.from(data, 'base64').toString('latin1').match(/\/Type \/Page\b/g)?.length ?? 0;
+  // What a hostile experiment calls itself may fill sheets of its own.
+  const most = name.includes('hostile') ? Infinity : SHEETS;
+  expect(`${name}: at most ${SHEETS} sheets of paper`, sheets > 0 && sheets <= most, String(sheets));
+  await page.look({ width: 794, media: 'print' });
+  const lost = await page.run(() => [...document.querySelectorAll('#verdict, .part.proof')].filter((part) => part.getBoundingClientRect().height < 20).map((part) => part.id || part.textContent.slice(0, 40)));
+  expect(`${name}: no part is lost in print`, lost.length === 0, lost);
+  await page.look();
 }
 
 // Every line of the contents leads to a part that opens; before that all are closed, and the verdict is seen.
