@@ -106,6 +106,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_verdict_rests_on_is_printed_as_long_as_there_is_room() {
+        let mut gallery = Gallery::default();
+        let mut is_printed = |rows| {
+            let part = gallery.proof("id", &markup! { "A" }, rows, &markup! { "B" });
+            part.into_string().contains("proof")
+        };
+        // The first part is printed however large it is.
+        assert_eq!([30, 6, 1].map(&mut is_printed), [true, true, false]);
+        assert!(Gallery::default().proof("id", &markup! {}, 99, &markup! {}).0.contains("proof"));
+    }
+
+    #[test]
     fn json_in_a_page_cannot_end_its_element() {
         let text = in_script(&serde_json::json!({"</script><!--": "&\u{2028}"}));
         assert_eq!(text, "{\"\\u003c/script\\u003e\\u003c!--\":\"\\u0026\\u2028\"}");
