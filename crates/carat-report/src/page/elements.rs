@@ -70,6 +70,20 @@ pub(super) fn verdict_sentence(sentence: &Sentence) -> Markup {
     }
 }
 
+/// A text that somebody wrote: what stands between two backticks is code.
+pub(super) fn prose(text: &str) -> Markup {
+    let pieces: Vec<&str> = text.split('`').collect();
+    // An odd number of pieces has every backtick closed.
+    let is_closed = pieces.len() % 2 == 1;
+    markup! {
+        @if is_closed {
+            @for (place, piece) in pieces.iter().enumerate() {
+                @if place % 2 == 1 { code { (piece) } } @else { (piece) }
+            }
+        } @else { (text) }
+    }
+}
+
 /// The class that colours a mark.
 pub(super) fn mark_class(mark: Mark) -> &'static str {
     match mark {
@@ -99,4 +113,20 @@ fn parts(text: &str) -> Vec<(bool, &str)> {
 /// Letters, digits and hyphens of a name, for an id.
 pub(super) fn identifier(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        for (text, html) in [
+            ("a `b <c>` d", "a <code>b &lt;c&gt;</code> d"),
+            ("a ` b", "a ` b"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(prose(text).into_string(), html);
+        }
+    }
 }

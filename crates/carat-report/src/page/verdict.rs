@@ -3,7 +3,7 @@
 use crate::chart::interval::{IntervalAxis, axis_picture, interval_picture};
 use crate::chart::variant_class;
 use crate::facts;
-use crate::page::elements::{mark_class, scrollable, verdict_sentence};
+use crate::page::elements::{mark_class, prose, scrollable, verdict_sentence};
 use crate::text::{day, one_line};
 use crate::use_it::UseIt;
 use crate::verdict::{GuardCell, VerdictRow, VerdictTable};
@@ -21,7 +21,7 @@ pub(super) fn first_screen(results: &Results, verdict: &VerdictTable) -> Markup 
             (None, Some(sentence)) => h1 { (verdict_sentence(sentence)) },
             (None, None) => h1 { (results.info.name) },
         }
-        @if let Some(about) = &results.info.about { p.soft { (about) } }
+        @if let Some(about) = &results.info.about { p.soft { (prose(about)) } }
         @if verdict.rows.len() < 2 { p.lead { "One variant only: there is nothing to compare it with." } }
         @if cause.is_none() { (table(results, verdict)) }
         (use_it(verdict))
