@@ -1,6 +1,7 @@
 //! The page of a single ledger.
 
 use crate::numbers::{count, percent_of};
+use crate::page::elements::prose;
 use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
 use crate::page::{ledger, ledger_details, outside};
@@ -43,7 +44,7 @@ fn rows(found: &Diagnosis) -> Markup {
     markup! {
         table #diagnosis {
             tbody { @for row in &found.rows {
-                tr { th scope="row" { (capital(row.kind.label())) } td.l { (row.text) } }
+                tr { th scope="row" { (capital(row.kind.label())) } td.l { (prose(&row.text)) } }
             } }
         }
     }
