@@ -44,9 +44,11 @@ module Book
   def self.without_dead_links(page)
     File.read(page).gsub(%r{<a href="([^"]+)">(.*?)</a>}m) do |whole|
       link, text = Regexp.last_match.captures
+      # mdBook makes a folder's README its index, and leaves the links to it as they are.
+      link = link.sub(/\bREADME\.html\b/, 'index.html')
       file = link.split(/[#?]/).first.to_s
       dead = !file.empty? && !file.match?(PageLinks::ELSEWHERE) && !File.exist?(File.join(File.dirname(page), file))
-      dead ? text : whole
+      dead ? text : %(<a href="#{link}">#{text}</a>)
     end
   end
 

@@ -21,11 +21,12 @@ const PICTURES = {
   'report-print': [results('measurements/first-screen.json'), { width: 794, height: 1123, media: 'print' }],
   redmine: [results('experiments/redmine.json'), { width: 1000, height: 1480 }],
   explain: [explained, { width: 1100, height: 1500 }],
+  'docs-site': [site, { width: 1200, height: 900 }],
 };
 
 // The page of results below docs/evidence.
 function results(path) {
-  return (page) => execFileSync(carat, ['report', join(home, 'docs/evidence', path), '-o', page], quiet);
+  return (page) => { execFileSync(carat, ['report', join(home, 'docs/evidence', path), '-o', page], quiet); };
 }
 
 // The page of the blog's one process after 200 pages, with who keeps its memory.
@@ -43,6 +44,12 @@ async function explained(page) {
     server.kill();
     await ended;
   }
+}
+
+// The first page of docs/ as a site.
+function site() {
+  execFileSync(join(home, 'bin/docs'), ['--site'], { ...quiet, cwd: home });
+  return join(home, 'target/site/index.html');
 }
 
 // Not synchronous, so that Ctrl-C reaches the server's end.
@@ -75,8 +82,8 @@ const browser = new Browser(process.env.CHROMIUM ?? 'chromium');
 try {
   for (const name of names.length ? names : Object.keys(PICTURES)) {
     const [write, look] = PICTURES[name];
-    const page = join(folder, `${name}.html`);
-    await write(page);
+    const written = join(folder, `${name}.html`);
+    const page = (await write(written)) ?? written;
     const tab = await browser.page();
     await tab.look(look);
     await tab.open(pathToFileURL(page).href);
