@@ -35,7 +35,7 @@ pub(crate) enum Reference {
     Fields(u64, u64),
     /// A chunk with a struct of C, which belongs to this slot.
     Struct(u64),
-    /// A chunk with chunks of bytes (a compiled pattern, or the positions of a match), whose spare parts keep old words.
+    /// A chunk with chunks of bytes (a compiled pattern), whose spare parts keep old words.
     Pattern(u64),
     /// A chunk of bytes.
     Bytes(u64),
@@ -105,8 +105,11 @@ impl SlotView<'_> {
             SlotType::STRUCT => each(self.structure()),
             SlotType::SYMBOL => each(Reference::Value(self.word(24))),
             SlotType::REGEXP => {
+                let pattern = self.word(16);
                 each(Reference::Value(self.word(24)));
-                each(Reference::Pattern(self.word(16)));
+                each(Reference::Pattern(pattern));
+                // Its code (`p`), the first field of a pattern in every version (`struct re_pattern_buffer`, onigmo.h).
+                each(Reference::Bytes(self.memory.word(pattern).unwrap_or(0)));
             }
             SlotType::MATCH => self.positions(each),
             SlotType::BIGNUM if !self.flag(EMBEDDED) => each(Reference::Bytes(self.word(24))),
@@ -192,7 +195,12 @@ impl SlotView<'_> {
             [40, 48, 56].into_iter().for_each(|at| each(Reference::Bytes(self.word(at))));
         } else {
             each(Reference::Value(self.word(32)));
-            each(Reference::Pattern(self.word(24)));
+            let positions = self.word(24);
+            each(Reference::Bytes(positions));
+            // The same in a chunk of their own (`struct rmatch`, re.h).
+            for at in [8, 16, 24] {
+                each(Reference::Bytes(self.memory.word_at(positions, at).unwrap_or(0)));
+            }
         }
     }
 
@@ -246,10 +254,11 @@ mod tests {
 
     #[test]
     fn a_match_refers_to_its_string_and_its_pattern_and_its_positions_are_bytes() {
-        use Reference::{Bytes, Pattern, Value};
+        use Reference::{Bytes, Value};
         let flags = u64::from(SlotType::MATCH.0);
         let inside = [Value(8), Value(16), Value(24), Bytes(40), Bytes(48), Bytes(56)];
         assert_eq!(references(V3_3, flags), inside);
-        assert_eq!(references(V3_1, flags), [Value(8), Value(16), Value(32), Pattern(24)]);
+        let outside = [Value(8), Value(16), Value(32), Bytes(24), Bytes(0), Bytes(0), Bytes(0)];
+        assert_eq!(references(V3_1, flags), outside);
     }
 }

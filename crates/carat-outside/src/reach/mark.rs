@@ -21,10 +21,18 @@ const PACKED: u64 = 4104;
 pub(super) enum ChunkMark {
     /// Nobody.
     Unknown,
+    /// A compiled pattern, maybe by an old word: whoever else leads to it decides.
+    Part,
     /// The roots.
     Live,
     /// Only objects that the roots do not reach.
     Garbage,
+}
+
+impl ChunkMark {
+    const fn is_open(self) -> bool {
+        matches!(self, Self::Unknown | Self::Part)
+    }
 }
 
 /// Slots for which the place of one page is kept.
@@ -108,6 +116,7 @@ impl<'a> ReachMarker<'a> {
             self.enter_inside(number);
             self.drain();
         }
+        self.parts_of_patterns();
     }
 
     /// A part of the ground. Recorded roots are as small as can be told apart.
@@ -151,7 +160,7 @@ impl<'a> ReachMarker<'a> {
                 (!self.slots.contains(slot)).then_some(slot as u32)
             }
             None => {
-                let is_new = self.chunks[number] == ChunkMark::Unknown;
+                let is_new = self.chunks[number].is_open();
                 is_new.then(|| self.record.as_ref().map(|record| record.chunk_node(number)))?
             }
         }
@@ -174,6 +183,7 @@ impl<'a> ReachMarker<'a> {
                 }
             }
         }
+        self.parts_of_patterns();
     }
 
     /// Marks the chunks of an object that the roots do not reach, and records its references.
@@ -282,7 +292,7 @@ impl<'a> ReachMarker<'a> {
         {
             self.inside.insert(number);
             if let Some(record) = &mut self.record
-                && self.chunks[number] == ChunkMark::Unknown
+                && self.chunks[number].is_open()
             {
                 record.add_inside(number);
             }
@@ -314,7 +324,7 @@ impl<'a> ReachMarker<'a> {
         if let Some(record) = &mut self.record {
             record.add_chunk(number);
         }
-        let is_new = self.chunks[number] == ChunkMark::Unknown
+        let is_new = self.chunks[number].is_open()
             && self.graph.words.chunks.get(number).is_some_and(|chunk| chunk.held());
         if is_new {
             self.chunks[number] = self.mark;
@@ -389,20 +399,39 @@ impl<'a> ReachMarker<'a> {
         }
     }
 
-    /// A compiled pattern: the chunks that it leads to hold no references.
+    /// A compiled pattern. The chunks that it leads to hold no references, but its map of characters has old words until it is used
+    /// (`map` of `struct re_pattern_buffer`, onigmo.h), so they count last.
     fn pattern(&mut self, address: u64) {
         let Some((number, chunk)) = self.graph.words.chunk_at(address) else { return };
-        if self.mark(number) {
-            let mut parts = Vec::new();
-            for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
-                if let Some(part) =
-                    self.graph.words.chunks.exact(word).filter(|part| !self.graph.is_owned(*part))
-                {
-                    parts.push(part);
-                }
-            });
-            for part in parts {
-                self.mark(part);
+        if !self.mark(number) {
+            return;
+        }
+        let mut parts = Vec::new();
+        for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
+            parts.extend(self.graph.words.chunk_at(word).map(|(part, _)| part));
+        });
+        for part in parts {
+            if !self.chunks[part].is_open() {
+                continue;
+            }
+            self.chunks[part] = ChunkMark::Part;
+            if let Some(record) = &mut self.record {
+                record.add_inside(part);
+            }
+        }
+    }
+
+    /// Marks the chunks to which only patterns lead and that belong to nobody else.
+    fn parts_of_patterns(&mut self) {
+        for number in 0..self.chunks.len() {
+            if self.chunks[number] != ChunkMark::Part {
+                continue;
+            }
+            let has_owner =
+                self.graph.is_owned(number) || self.graph.object_of_struct(number).is_some();
+            self.chunks[number] = if has_owner { ChunkMark::Unknown } else { self.mark };
+            if let Some(record) = self.record.as_mut().filter(|_| !has_owner) {
+                record.keep_inside(number, record.chunk_node(number));
             }
         }
     }

@@ -209,7 +209,9 @@ impl Reach<'_> {
         for (chunk, mark) in marked.filter(|(chunk, _)| chunk.held()) {
             let sum = match mark {
                 ChunkMark::Garbage => &mut census.unreached_chunks,
-                ChunkMark::Live | ChunkMark::Unknown => &mut census.reached_chunks,
+                ChunkMark::Live | ChunkMark::Unknown | ChunkMark::Part => {
+                    &mut census.reached_chunks
+                }
             };
             *sum = sum.plus(graph.words.chunks.amount(&chunk));
         }

@@ -1,11 +1,13 @@
 //! What is reached in a process that was made up: a Ruby 3.3.
 
-use super::{Reach, ReachUnknown, reach};
+use super::record::ReferenceGraph;
+use super::{Reach, ReachUnknown, Recorded, reach, reach_recorded};
 use crate::elf::RubyAnchors;
+use crate::fake::FakeMemory;
 use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::Heap;
 use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
-use crate::malloc::read_malloc;
+use crate::malloc::{ChunkTable, read_malloc};
 use crate::memory::MemoryRegion;
 use crate::owners::ReachCensus;
 
@@ -78,13 +80,30 @@ impl MarkedProcess {
     }
 
     fn reached<T>(self, read: impl FnOnce(&Reach<'_>) -> T) -> Result<T, ReachUnknown> {
+        self.learned(|memory, heap, chunks, anchors| {
+            Ok(read(&reach(memory, heap, chunks, (anchors, &[]))?))
+        })
+    }
+
+    /// With every reference of what is reached.
+    fn recorded<T>(self, read: impl FnOnce(&ChunkTable, &Reach<'_>, &ReferenceGraph) -> T) -> T {
+        self.learned(|memory, heap, chunks, anchors| {
+            let boundaries = (vec![], Recorded::Reached);
+            let found = reach_recorded(memory, heap, chunks, (anchors, &[]), boundaries).unwrap();
+            read(chunks, &found.0, &found.1.unwrap())
+        })
+    }
+
+    fn learned<T>(
+        self,
+        read: impl FnOnce(&FakeMemory, &Heap, &ChunkTable, &RubyAnchors) -> T,
+    ) -> T {
         let mut memory = self.made.finish();
         let anchors = RubyAnchors::find(&memory).unwrap();
         let heap = Heap::find(&memory, anchors.version).unwrap();
         let is_heap_page = |address| heap.page_at(address).is_some();
         let reading = read_malloc(&mut memory, &is_heap_page, true).unwrap();
-        let reached = reach(&memory, &heap, &reading.chunks, (&anchors, &[]))?;
-        Ok(read(&reached))
+        read(&memory, &heap, &reading.chunks, &anchors)
     }
 }
 
@@ -302,6 +321,42 @@ fn what_ruby_keeps_weakly_or_left_behind_keeps_nothing_alive() {
             let kept = process.reached(|reached| reached.is_reached(KEPT)).unwrap();
             assert_eq!(kept, !sound, "{name}, as it is: {sound}");
         }
+    }
+}
+
+#[test]
+fn what_spare_room_of_a_pattern_still_leads_to_keeps_its_contents_and_its_only_owner() {
+    // Before and behind the object, because slots are visited by address.
+    for pattern_at in [2, 5] {
+        let mut process = MarkedProcess::new().with_thread();
+        let [pattern, code, exact, content, variables] =
+            [0x1d0, 0x40, 0x20, 0x30, 0x40].map(|size| process.chunk(size));
+        let regexp = process.rooted(pattern_at, 6);
+        let [object, kept] = [3, 4].map(|number| POST + number * SLOT);
+        process.word(regexp + 16, pattern);
+        process.word(ROOTS + 8, object);
+        process.word(object, 12);
+        process.word(object + 32, content);
+        process.word(content, KEPT);
+        process.word(content + 8, variables);
+        process.word(variables, kept);
+        for (at, word) in [(0, code), (0x60, exact), (0x80, content), (0x88, variables)] {
+            process.word(pattern + at, word);
+        }
+        let found = process.recorded(|chunks, reached, graph| {
+            let node = |user| graph.first_chunk() + chunks.exact(user).unwrap() as u32;
+            let leading = |user| {
+                let to = node(user);
+                (0..graph.nodes()).filter(|from| graph.of(*from).contains(&to)).collect::<Vec<_>>()
+            };
+            let owners = [code, exact, content, variables].map(leading);
+            let slots = [regexp, object].map(|slot| vec![reached.slot_number(slot).unwrap()]);
+            let [of_regexp, of_object] = slots;
+            let expected = [of_regexp.clone(), of_regexp, of_object, vec![node(content)]];
+            assert_eq!(owners, expected, "{pattern_at}");
+            [KEPT, kept].map(|slot| reached.is_reached(slot))
+        });
+        assert_eq!(found, [true, true], "{pattern_at}");
     }
 }
 
