@@ -226,8 +226,18 @@ impl SlotView<'_> {
                 each(Reference::Value(self.word(16)));
             }
             Some("callcache") => {}
+            Some("env") => self.captured(each),
             _ => each(Reference::Words(self.at(8), self.end())),
         }
+    }
+
+    /// Captured variables: their code, as many values as there are, and the variables around them, whose address stands before `ep` with
+    /// a tag (`rb_env_t`; `VM_ENV_DATA_INDEX_SPECVAL`, vm_core.h). Behind the values lies what was in the memory before.
+    fn captured(&self, each: &mut dyn FnMut(Reference)) {
+        let ep = self.word(16);
+        each(Reference::Value(self.word(8)));
+        each(Reference::Values(self.word(24), self.word(32) & u64::from(u32::MAX)));
+        each(Reference::Words(ep.saturating_sub(8), ep));
     }
 }
 

@@ -4,6 +4,7 @@
 //! and lists whose unused part is full of old words.
 
 use super::words::Words;
+use crate::hash::AddressSet;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::Memory;
@@ -22,6 +23,9 @@ const STATIC_SYMBOL: u64 = 0xc;
 /// Bytes of a piece of the collector's mark stack: 500 objects and the address of the next piece (`stack_chunk_t`, gc.c).
 const MARK_STACK: u64 = 501 * 8;
 
+/// Descriptors of heap pages in a row that only the list of all of them has; an empty Ruby has dozens.
+const FEW_PAGES: u64 = 3;
+
 /// The header of an `st_table` (include/ruby/st.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StTable {
@@ -36,6 +40,8 @@ pub(crate) struct StTable {
 impl StTable {
     /// Bytes of the header.
     pub(crate) const BYTES: u64 = 56;
+    /// Offset of the address of the entries.
+    pub(crate) const ENTRIES: u64 = 48;
 
     /// Reads a header, which may be anything.
     pub(crate) fn read(memory: &dyn Memory, at: u64) -> Option<Self> {
@@ -43,7 +49,7 @@ impl StTable {
             bins: memory.word_at(at, 24)?,
             start: memory.word_at(at, 32)?,
             bound: memory.word_at(at, 40)?,
-            entries: memory.word_at(at, 48)?,
+            entries: memory.word_at(at, Self::ENTRIES)?,
         })
     }
 
@@ -121,6 +127,17 @@ impl Words<'_> {
         }
         // The next piece may have been freed since.
         next == 0 || self.chunks.find(next).is_some()
+    }
+
+    /// Whether a chunk is the collector's list of heap pages, whose unused part is full of old words: addresses of descriptors
+    /// (`heap_pages.sorted`, gc.c), from 3.4 on behind length and capacity (`rb_darray`, darray.h).
+    pub(crate) fn is_list_of_pages(&self, chunk: &Chunk, descriptors: &AddressSet) -> bool {
+        [0, 2].into_iter().any(|first| {
+            (first..first + FEW_PAGES).all(|number| {
+                let word = self.memory.word_at(chunk.user(), number * 8);
+                word.is_some_and(|word| descriptors.contains(&word))
+            })
+        })
     }
 
     /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).

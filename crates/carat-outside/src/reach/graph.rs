@@ -7,7 +7,7 @@ use super::named::with_tables;
 use super::weak_maps::{WeakMaps, WeakStruct};
 use super::words::Words;
 use crate::elf::RubyAnchors;
-use crate::hash::AddressMap;
+use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
 use crate::malloc::{Chunk, ChunkForm, ChunkTable};
 use crate::memory::{Memory, for_each_word};
@@ -126,13 +126,16 @@ impl<'a> Graph<'a> {
 
     /// Structures that are known by their form.
     fn structures(&mut self) {
+        let pages = self.words.heap.pages().iter().map(|page| page.descriptor);
+        let descriptors: AddressSet = pages.collect();
         let held = self.words.chunks.iter().enumerate().filter(|(_, chunk)| chunk.held());
         for (number, chunk) in held {
             // What belongs to somebody is no structure of its own, whatever it looks like.
             if self.owned[number] {
                 continue;
             }
-            if self.words.is_mark_stack(&chunk) {
+            if self.words.is_mark_stack(&chunk) || self.words.is_list_of_pages(&chunk, &descriptors)
+            {
                 self.owned[number] = true;
             } else if let Some(table) = self.words.table_in(&chunk) {
                 self.table(number, table);

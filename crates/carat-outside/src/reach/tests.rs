@@ -4,11 +4,11 @@ use super::record::ReferenceGraph;
 use super::{Reach, ReachUnknown, Recorded, reach, reach_recorded};
 use crate::elf::RubyAnchors;
 use crate::fake::FakeMemory;
-use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
+use crate::fake_ruby::{DESCRIPTORS, FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::Heap;
 use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
 use crate::malloc::{ChunkTable, read_malloc};
-use crate::memory::MemoryRegion;
+use crate::memory::{MemoryRegion, PAGE};
 use crate::owners::ReachCensus;
 
 /// The first object of class `Post`.
@@ -221,6 +221,18 @@ impl MarkedProcess {
         table
     }
 
+    /// Makes captured variables of the object with this number, with one variable, inside of others; returns their chunk.
+    fn captured(&mut self, number: u64, outer: u64) -> u64 {
+        let (object, variables) = (POST + number * SLOT, self.chunk(0x40));
+        for (offset, word) in [(0, 26), (8, 0), (16, variables + 24), (24, variables), (32, 5)] {
+            self.word(object + offset, word);
+        }
+        for (offset, word) in [(0, 8), (16, outer), (32, object)] {
+            self.word(variables + offset, word);
+        }
+        variables
+    }
+
     /// Makes an object of another type of the one with this number; a root leads to it.
     fn rooted(&mut self, number: u64, flags: u64) -> u64 {
         let slot = POST + number * SLOT;
@@ -233,7 +245,7 @@ impl MarkedProcess {
 /// The object that is kept, or not.
 const KEPT: u64 = POST + SLOT;
 
-const WEAK: [(&str, WeakCase); 10] = [
+const WEAK: [(&str, WeakCase); 13] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -303,6 +315,28 @@ const WEAK: [(&str, WeakCase); 10] = [
         process.word(entries + 16, 77);
         process.word(entries + 24, KEPT);
     }),
+    ("the room behind captured variables", |process, sound| {
+        let variables = process.captured(2, 0);
+        process.word(variables + 40, KEPT);
+        process.word(POST + 2 * SLOT + 32, if sound { 5 } else { 6 });
+        process.word(ROOTS, POST + 2 * SLOT);
+    }),
+    ("the unused part of the list of heap pages", |process, sound| {
+        let list = process.chunk(0x100);
+        for page in 0..if sound { 3 } else { 2 } {
+            process.word(list + page * 8, DESCRIPTORS + page * PAGE);
+        }
+        process.word(list + 0x80, KEPT);
+        process.word(ROOTS, list);
+    }),
+    ("the same behind its length", |process, sound| {
+        let list = process.chunk(0x100);
+        for page in 0..if sound { 3 } else { 2 } {
+            process.word(list + 16 + page * 8, DESCRIPTORS + page * PAGE);
+        }
+        process.word(list + 0x80, KEPT);
+        process.word(ROOTS, list);
+    }),
     ("a compiled pattern", |process, sound| {
         let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));
         let object = process.rooted(2, if sound { 6 } else { 12 });
@@ -358,6 +392,21 @@ fn what_spare_room_of_a_pattern_still_leads_to_keeps_its_contents_and_its_only_o
         });
         assert_eq!(found, [true, true], "{pattern_at}");
     }
+}
+
+#[test]
+fn captured_variables_keep_their_values_and_the_variables_around_them() {
+    let mut process = MarkedProcess::new().with_thread();
+    let outer = process.captured(3, 0);
+    // The lowest bits say what the outer ones belong to.
+    let inner = process.captured(2, (outer + 24) | 1);
+    process.word(inner, KEPT);
+    process.word(outer, POST + 4 * SLOT);
+    process.word(ROOTS, POST + 2 * SLOT);
+    let found = process.reached(|reached| {
+        [KEPT, POST + 3 * SLOT, POST + 4 * SLOT].map(|slot| reached.is_reached(slot))
+    });
+    assert_eq!(found.unwrap(), [true; 3]);
 }
 
 /// What a library of Ruby executes.
