@@ -506,7 +506,8 @@ impl Memory for LiveMemory {
 
     fn refresh(&mut self, start: u64, end: u64) {
         let (start, end) = (align_down(start, PAGE), align_up(end, PAGE));
-        let mapped = self.region(start).is_some_and(|region| end <= region.end);
+        // A heap of malloc grows into addresses to which no access was allowed (`grow_heap`, malloc/arena.c).
+        let mapped = self.region(start).is_some_and(|region| region.readable && end <= region.end);
         // Limited, because a word that is no address would have all mappings read again each time.
         if !mapped && self.reloads < RELOADS {
             self.reloads += 1;
@@ -631,6 +632,29 @@ pub(crate) mod tests {
         assert_eq!(memory.copy(address, 1), Some(vec![1]), "from the cache");
         memory.refresh(address, address + 1);
         assert_eq!(memory.copy(address, 1), Some(vec![2]));
+    }
+
+    #[test]
+    fn addresses_to_which_no_access_was_allowed_are_read_after_a_refresh_once_it_is() {
+        use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+        let (none, both) = (ProtFlags::empty(), MprotectFlags::READ | MprotectFlags::WRITE);
+        // SAFETY: a new mapping is nobody else's.
+        let place = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), PAGE_LENGTH, none, MapFlags::PRIVATE).unwrap()
+        };
+        let mut memory = own_memory();
+        let address = place as u64;
+        assert_eq!(memory.word(address), None);
+        // SAFETY: the mapping is a page, which may be written from here on.
+        unsafe {
+            mprotect(place, PAGE_LENGTH, both).unwrap();
+            place.cast::<u64>().write(7);
+        }
+        memory.refresh(address, address + 8);
+        let word = memory.word(address);
+        // SAFETY: nothing refers to the mapping any more.
+        unsafe { munmap(place, PAGE_LENGTH).unwrap() };
+        assert_eq!(word, Some(7));
     }
 
     #[test]

@@ -169,6 +169,33 @@ impl<'a> Nodes<'a> {
         (start, start.saturating_add(count.saturating_mul(8).min(bytes)))
     }
 
+    /// The address of the word that leads to the contents of an object in which an address lies: of an array, a hash, a struct, an
+    /// object with instance variables. The contents may move, and what is in them keeps its place.
+    pub(super) fn leads_to(&self, from: u32, at: u64) -> Option<u64> {
+        let view = self.view(from)?;
+        let within = |start: u64, count: u64| {
+            at.checked_sub(start).is_some_and(|bytes| bytes / 8 < count)
+                && !(view.address..view.end()).contains(&start)
+        };
+        let mut found = None;
+        view.references(&mut |reference| match reference {
+            Reference::Values(start, count) | Reference::Fields(start, count)
+                if within(start, count) =>
+            {
+                let mut words = (view.address + 16..view.end()).step_by(8);
+                found = words.find(|word| self.memory().word(*word) == Some(start));
+            }
+            Reference::Table(table) => {
+                let entries = StTable::read(self.memory(), table);
+                let entries =
+                    entries.filter(|found| within(found.entries, found.bound.saturating_mul(3)));
+                found = entries.map(|_| table + StTable::ENTRIES);
+            }
+            _ => {}
+        });
+        found
+    }
+
     fn spot_in_table(&self, at: u64, kind: TableKind, target: &NodeTarget<'_>) -> Option<u64> {
         let table = StTable::read(self.memory(), at)?;
         let (_, chunk) = self.words().chunk_at(table.entries)?;

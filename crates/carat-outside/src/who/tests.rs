@@ -86,11 +86,18 @@ fn an_object_is_kept_by_an_element_of_an_array_and_counts_for_it() {
     assert!(!who.unnamed.is_empty() && who.left_out == 0);
 }
 
-/// Memory in which a word is another one from some reading on.
+/// Memory in which words are other ones from some reading on.
 struct Changed<'a> {
     memory: &'a mut FakeMemory,
     refreshed: bool,
-    at: u64,
+    /// Addresses, and what is there then.
+    then: Vec<(u64, u64)>,
+}
+
+impl<'a> Changed<'a> {
+    const fn new(memory: &'a mut FakeMemory, then: Vec<(u64, u64)>) -> Self {
+        Self { memory, refreshed: false, then }
+    }
 }
 
 impl Memory for Changed<'_> {
@@ -100,15 +107,24 @@ impl Memory for Changed<'_> {
 
     fn read(&self, address: u64, into: &mut [u8]) -> bool {
         let read = self.memory.read(address, into);
-        if self.refreshed && address == self.at {
-            into.fill(0);
+        let then = self.then.iter().find(|(at, _)| self.refreshed && *at == address);
+        if let Some((_, word)) = then {
+            into.copy_from_slice(&word.to_le_bytes()[..into.len()]);
         }
         read
     }
 
     fn refresh(&mut self, start: u64, end: u64) {
-        self.refreshed |= (start..end).contains(&self.at);
+        self.refreshed |= self.then.iter().any(|(at, _)| (start..end).contains(at));
     }
+}
+
+/// Ways to elements, and whether none was left out.
+fn elements_found(who: &WhoCensus) -> (usize, bool) {
+    let is_element =
+        |way: &Way| way.steps.first().is_some_and(|step| matches!(step.link, WayLink::Element(_)));
+    let found = who.classes[0].ways.iter().filter(|way| is_element(&way.way)).count();
+    (found, who.left_out == 0)
 }
 
 #[test]
@@ -120,13 +136,26 @@ fn a_way_that_does_not_hold_when_it_is_read_again_is_left_out_and_counted() {
         made.memory.write_word(ROOTS, POST);
         let mut memory = made.finish();
         let at = if is_array { chunk } else { POST };
-        let mut changed = Changed { memory: &mut memory, refreshed: false, at };
-        let who = find(&mut changed, Some("Post"));
-        let is_element = |way: &Way| {
-            way.steps.first().is_some_and(|step| matches!(step.link, WayLink::Element(_)))
-        };
-        let found = who.classes[0].ways.iter().filter(|way| is_element(&way.way)).count();
-        assert_eq!((found, who.left_out == 0), (ways, is_array), "{at:#x}");
+        let who = find(&mut Changed::new(&mut memory, vec![(at, 0)]), Some("Post"));
+        assert_eq!(elements_found(&who), (ways, is_array), "{at:#x}");
+    }
+}
+
+#[test]
+fn a_way_holds_where_the_contents_of_an_array_moved_and_only_if_the_object_is_in_its_place_there() {
+    for (moved_by, ways) in [(0, 1), (1, 0)] {
+        let mut made = made();
+        let old = array(&mut made, 0, 1, 30);
+        let now = made.chunk(0, 0x400, true) + 16;
+        made.memory.write_word(ROOTS, POST);
+        let mut memory = made.finish();
+        let mut then = vec![(POST + 32, now)];
+        for place in 0..30 {
+            then.push((old + place * 8, 0));
+            then.push((now + (place + moved_by) * 8, POST + (1 + place) * SLOT));
+        }
+        let who = find(&mut Changed::new(&mut memory, then), Some("Post"));
+        assert_eq!(elements_found(&who), (ways, ways == 1), "{moved_by}");
     }
 }
 

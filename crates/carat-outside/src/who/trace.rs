@@ -26,7 +26,7 @@ impl Names<'_> {
                 break;
             };
             let passage = self.passage(object, &before.between, at)?;
-            self.rests_on(&passage, &mut traced.evidence);
+            self.rests_on(Some(object), &passage, &mut traced.evidence);
             if self.is_vm(object) {
                 traced.way.root = Some(self.named_root(&passage).unwrap_or(WayRoot::Vm));
                 break;
@@ -97,11 +97,19 @@ impl Names<'_> {
         Some(holder)
     }
 
-    fn rests_on(&self, passage: &Passage, evidence: &mut Vec<Evidence>) {
-        let spots = passage.spots.iter().filter_map(|spot| spot.address());
-        let words =
-            spots.filter_map(|at| Some(Evidence::Word { at, word: self.memory().word(at)? }));
-        evidence.extend(words);
+    /// Adds the words on which a passage from an object, or from a root, rests.
+    fn rests_on(&self, from: Option<u32>, passage: &Passage, evidence: &mut Vec<Evidence>) {
+        for (number, spot) in passage.spots.iter().enumerate() {
+            let Some(at) = spot.address() else { continue };
+            let Some(word) = self.memory().word(at) else { continue };
+            // Only the object itself says where its contents are.
+            let content = from.filter(|_| number == 0).and_then(|from| {
+                let from = self.nodes.leads_to(from, at)?;
+                let offset = at.checked_sub(self.memory().word(from)?)?;
+                Some(Evidence::Content { from, offset, word })
+            });
+            evidence.push(content.unwrap_or(Evidence::Word { at, word }));
+        }
     }
 
     /// Where a way begins.
@@ -114,7 +122,7 @@ impl Names<'_> {
     ) -> Option<WayRoot> {
         let passage = self.passage_from_root(between, object);
         if let Some(passage) = &passage {
-            self.rests_on(passage, evidence);
+            self.rests_on(None, passage, evidence);
             if let Some(named) = self.named_root(passage) {
                 return Some(named);
             }

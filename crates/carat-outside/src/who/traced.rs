@@ -24,6 +24,15 @@ pub(super) enum Evidence {
         /// What it was.
         word: u64,
     },
+    /// A word in contents that may move.
+    Content {
+        /// The address of the word that leads to the contents.
+        from: u64,
+        /// Its place in them, in bytes.
+        offset: u64,
+        /// What it was.
+        word: u64,
+    },
     /// An object: its type and its class.
     Object {
         /// Its address.
@@ -38,9 +47,10 @@ impl Evidence {
     /// Whether it is still so. What was read before is forgotten first.
     pub(super) fn holds(self, memory: &mut dyn Memory) -> bool {
         match self {
-            Self::Word { at, word } => {
-                memory.refresh(at, at.saturating_add(8));
-                memory.word(at) == Some(word)
+            Self::Word { at, word } => read_again(memory, at) == Some(word),
+            Self::Content { from, offset, word } => {
+                let at = read_again(memory, from).and_then(|start| start.checked_add(offset));
+                at.and_then(|at| read_again(memory, at)) == Some(word)
             }
             Self::Object { at, flags, class } => {
                 memory.refresh(at, at.saturating_add(16));
@@ -50,6 +60,11 @@ impl Evidence {
             }
         }
     }
+}
+
+fn read_again(memory: &mut dyn Memory, at: u64) -> Option<u64> {
+    memory.refresh(at, at.saturating_add(8));
+    memory.word(at)
 }
 
 impl TracedWay {
