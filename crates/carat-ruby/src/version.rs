@@ -117,6 +117,7 @@ impl VersionRange {
     }
 
     /// Whether a version lies in the range.
+    #[inline] // Asked for every object of a process, by another crate.
     pub fn contains(&self, version: RubyVersion) -> bool {
         self.first.is_none_or(|first| version >= first)
             && self.last.is_none_or(|last| version <= last)

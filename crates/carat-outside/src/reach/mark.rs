@@ -176,20 +176,20 @@ impl<'a> ReachMarker<'a> {
     pub(super) fn garbage(&mut self) {
         // Only after the roots, because what they reach keeps its mark.
         self.mark = ChunkMark::Garbage;
-        for page in self.graph.words.heap.pages() {
-            for slot in (0..page.slots).map(|number| page.slot(number)) {
-                if !self.is_marked(slot) {
-                    self.garbage_slot(slot, page.slot_bytes);
-                }
+        let slots = self.graph.words.heap.pages().iter();
+        let slots = slots
+            .flat_map(|page| (0..page.slots).map(|number| (page.slot(number), page.slot_bytes)));
+        for (number, (slot, bytes)) in slots.enumerate() {
+            if !self.has_mark(number) {
+                self.garbage_slot(number, slot, bytes);
             }
         }
         self.parts_of_patterns();
     }
 
     /// Marks the chunks of an object that the roots do not reach, and records its references.
-    fn garbage_slot(&mut self, slot: u64, bytes: u64) {
-        let number = self.slot_number(slot);
-        if let (Some(number), Some(record)) = (number, &mut self.record) {
+    fn garbage_slot(&mut self, number: usize, slot: u64, bytes: u64) {
+        if let Some(record) = &mut self.record {
             record.begin(number as u32);
         }
         self.slot(slot, bytes);
@@ -200,7 +200,12 @@ impl<'a> ReachMarker<'a> {
 
     /// Whether the roots reach the object of a slot.
     pub(super) fn is_marked(&self, slot: u64) -> bool {
-        self.slot_number(slot).is_some_and(|number| self.slots.contains(number))
+        self.slot_number(slot).is_some_and(|number| self.has_mark(number))
+    }
+
+    /// Whether the roots reach the object of the slot with this number.
+    pub(super) fn has_mark(&self, number: usize) -> bool {
+        self.slots.contains(number)
     }
 
     pub(super) fn slot_number(&self, slot: u64) -> Option<usize> {

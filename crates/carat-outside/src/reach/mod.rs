@@ -142,6 +142,11 @@ impl Reach<'_> {
         self.marker.is_marked(slot)
     }
 
+    /// The same by the number of the slot.
+    pub(crate) fn is_reached_number(&self, number: u32) -> bool {
+        self.marker.has_mark(number as usize)
+    }
+
     /// Whether only objects that the roots do not reach lead to the chunk with this number.
     pub fn is_garbage(&self, chunk: usize) -> bool {
         self.marker.chunks.get(chunk) == Some(&ChunkMark::Garbage)
@@ -191,18 +196,20 @@ impl Reach<'_> {
     pub fn census(&self) -> ReachCensus {
         let mut census = ReachCensus::default();
         let graph = &self.marker.graph;
-        for page in graph.words.heap.pages() {
-            for slot in (0..page.slots).map(|number| page.slot(number)) {
-                if graph.words.object(slot).is_none() {
-                    continue;
-                }
-                if self.marker.is_marked(slot) {
-                    census.reached_objects += 1;
-                    census.reached_slot_bytes += page.slot_bytes;
-                } else {
-                    census.unreached_objects += 1;
-                    census.unreached_slot_bytes += page.slot_bytes;
-                }
+        let slots = graph.words.heap.pages().iter();
+        let slots = slots.flat_map(|page| (0..page.slots).map(move |slot| (page, slot)));
+        for (number, (page, slot)) in slots.enumerate() {
+            let flags = graph.words.memory.word(page.slot(slot));
+            // The type 0 is a slot without an object (`T_NONE`, value_type.h).
+            if flags.is_none_or(|flags| flags & 31 == 0) {
+                continue;
+            }
+            if self.marker.has_mark(number) {
+                census.reached_objects += 1;
+                census.reached_slot_bytes += page.slot_bytes;
+            } else {
+                census.unreached_objects += 1;
+                census.unreached_slot_bytes += page.slot_bytes;
             }
         }
         let marked = graph.words.chunks.iter().zip(&self.marker.chunks);

@@ -23,8 +23,8 @@ pub(super) struct Nodes<'a> {
     pub(super) reach: &'a Reach<'a>,
     pub(super) graph: ReferenceGraph,
     pub(super) libraries: Libraries,
-    /// The type of each slot.
-    types: Vec<u8>,
+    /// The lowest byte of the flags of each slot: its type, and its age where that is in the flags.
+    flags: Vec<u8>,
 }
 
 /// Where a node refers to another.
@@ -47,18 +47,18 @@ impl Spot {
 }
 
 impl<'a> Nodes<'a> {
-    /// Bytes of memory for the types of so many slots.
+    /// Bytes of memory for the flags of so many slots.
     pub(super) const fn bytes(slots: u64) -> u64 {
         slots
     }
 
     pub(super) fn new(reach: &'a Reach<'a>, graph: ReferenceGraph, libraries: Libraries) -> Self {
         let words = reach.words();
-        // Read once: types are asked for at every step of every search.
+        // Read once: types are asked for at every step of every search, and ages for every object.
         let slots =
             words.heap.pages().iter().flat_map(|page| (0..page.slots).map(|n| page.slot(n)));
-        let types = slots.map(|slot| words.memory.word(slot).map_or(0, |flags| (flags & 31) as u8));
-        Self { reach, types: types.collect(), graph, libraries }
+        let flags = slots.map(|slot| words.memory.word(slot).map_or(0, |flags| flags as u8));
+        Self { reach, flags: flags.collect(), graph, libraries }
     }
 
     pub(super) fn words(&self) -> Words<'a> {
@@ -104,6 +104,13 @@ impl<'a> Nodes<'a> {
             flags: self.memory().word(address)?,
             class: self.memory().word_at(address, 8)?,
         })
+    }
+
+    /// Whether minor collections skip an object.
+    pub(super) fn is_old(&self, node: u32) -> bool {
+        let flags = self.flags.get(node as usize).copied();
+        let head = flags.map(|flags| SlotHead { flags: flags.into(), class: 0 });
+        head.is_some_and(|head| head.old(self.words().heap.version()))
     }
 
     /// Bytes in memory of a node.
@@ -294,7 +301,7 @@ impl References for Nodes<'_> {
 
 impl NodeKinds for Nodes<'_> {
     fn slot_type(&self, node: u32) -> Option<SlotType> {
-        self.types.get(node as usize).copied().map(SlotType)
+        self.flags.get(node as usize).map(|flags| SlotType(flags & 31))
     }
 
     fn root_cost(&self, root: u32) -> u32 {

@@ -105,13 +105,11 @@ impl WhoSubject for Names<'_> {
     }
 
     fn is_old(&self, node: u32) -> bool {
-        let version = self.nodes.words().heap.version();
-        self.nodes.head(node).is_some_and(|head| head.old(version))
+        self.nodes.is_old(node)
     }
 
     fn is_reached(&self, node: u32) -> bool {
-        let address = self.nodes.address(node);
-        address.is_some_and(|address| self.nodes.reach.is_reached(address))
+        self.nodes.reach.is_reached_number(node)
     }
 
     fn class_id(&self, node: u32) -> Option<ClassId> {
