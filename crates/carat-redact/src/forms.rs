@@ -114,7 +114,7 @@ pub(crate) fn without_word(text: &str, word: &str, shown: &str) -> String {
     for (place, found) in lower.match_indices(&word) {
         let end = place + found.len();
         let beside = [lower[..place].chars().next_back(), lower[end..].chars().next()];
-        if place < done || beside.into_iter().flatten().any(char::is_alphanumeric) {
+        if beside.into_iter().flatten().any(char::is_alphanumeric) {
             continue;
         }
         out.push_str(&text[done..place]);
@@ -447,6 +447,161 @@ mod tests {
         ] {
             assert_eq!(common_title(given), shown, "{given:?}");
             assert_eq!(common_title(shown), shown, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_private_variable_is_in_capitals_and_longer_than_two() {
+        for (name, private) in [
+            ("AB", false),
+            ("ABC", true),
+            ("FEED_2", true),
+            ("FEEd", false),
+            ("FE-D", false),
+            ("123", false),
+            ("___", false),
+        ] {
+            assert_eq!(is_private_variable(name), private, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_authority_of_a_url_has_a_user_a_host_and_a_port() {
+        for (text, user, host, port, length) in [
+            ("shop.acme:80/x", "", Some("shop.acme"), ":80", 12),
+            ("ann:pw@acme:6379", "ann:pw@", Some("acme"), ":6379", 16),
+            ("ann@b@acme?x", "ann@b@", Some("acme"), "", 10),
+            ("[2001:db8::7]:80#x", "", Some("[2001:db8::7]"), ":80", 16),
+            ("{host}:80, next", "", None, ":80", 9),
+            ("[hidden]:80", "", None, ":80", 11),
+            ("[host]", "", None, "", 6),
+            ("[name]", "", None, "", 6),
+            ("/path", "", None, "", 0),
+        ] {
+            let found = authority(text);
+            let parts = (found.user, found.host, found.port, found.length);
+            assert_eq!(parts, (user, host, port, length), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_keeps_one_part_of_its_path_and_what_is_around_it_is_shortened() {
+        for (given, shown) in [
+            ("in /srv/acme/x http://127.0.0.1/y", "in …/[file] http://127.0.0.1/y"),
+            ("/srv/acme/http://127.0.0.1/y", "…/[file]http://127.0.0.1/y"),
+            ("/srv/acme/svn+ssh://127.0.0.1/y", "…/[file]svn+ssh://127.0.0.1/y"),
+            ("/srv/acme/a.b-c://127.0.0.1/y", "…/[file]a.b-c://127.0.0.1/y"),
+            ("http://127.0.0.1/a:b, x", "http://127.0.0.1/a:b, x"),
+            ("http://127.0.0.1/a/b x", "http://127.0.0.1/… x"),
+            ("http://127.0.0.1/a?b x", "http://127.0.0.1/… x"),
+            ("http://127.0.0.1/a#b x", "http://127.0.0.1/… x"),
+            ("http://127.0.0.1/a%b x", "http://127.0.0.1/… x"),
+            ("http://localhost and http://128.0.0.1", "http://localhost and http://[host]"),
+            ("ftp://a ftp://b/srv/x end", "ftp://[host] ftp://[host]/… end"),
+        ] {
+            assert_eq!(without_places(given), shown, "{given}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_another_machine_has_four_numbers_from_ten_on() {
+        for (word, remote) in [
+            ("10.20.3.4", true),
+            ("11.2.3.4.", true),
+            ("255.0.0.0", true),
+            ("9.1.1.1", false),
+            ("127.0.0.1", false),
+            ("126.0.0.1", true),
+            ("300.1.1.1", false),
+            ("11.2.3", false),
+            ("11.2.3.x", false),
+            ("11.2.3.4.x", false),
+            ("11.2.3.4.5", false),
+        ] {
+            assert_eq!(is_remote_address(word), remote, "{word}");
+        }
+        for (word, mail) in
+            [("a@b", true), ("7@b", false), ("a@7", false), ("ab", false), ("@", false)]
+        {
+            assert_eq!(is_mail(word), mail, "{word}");
+        }
+        assert_eq!(without_addresses("(x+y@b_c), d-e@f!"), "([name]), [name]!");
+    }
+
+    #[test]
+    fn names_are_found_from_three_letters_on_where_they_are_not_common() {
+        let text = "/home/bo/x /home/ann/x /Users/eve/ ~zoe/ http://puma:80 http://deploy/ http://localhost:1 \
+                    http://127.0.0.1/ 7@wombat http://{host}/";
+        assert_eq!(names_in(text).into_iter().collect::<Vec<_>>(), ["ann", "eve", "zoe"]);
+        for (text, shown) in [
+            ("ann", "-"),
+            ("ANN, (ann)", "-, (-)"),
+            ("annex joann ann7 7ann", "annex joann ann7 7ann"),
+            ("ö ann ö annö", "ö - ö annö"),
+        ] {
+            assert_eq!(without_word(text, "Ann", "-"), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_a_path_depends_on_where_it_begins_and_how_it_ends() {
+        for (path, shown) in [
+            ("/", None),
+            ("/hello", None),
+            ("/hello/acme", Some("…/[file]")),
+            ("~/puma.rb", Some("…/puma.rb")),
+            ("./acme.rb", Some("…/[file].rb")),
+            ("…/acme.rb", None),
+            ("5/3", None),
+            ("a/b", None),
+            ("a/b/acme", Some("…/[file]")),
+            ("a/acme.rb", Some("…/[file].rb")),
+            ("a/acme.xyz", None),
+            ("2026/11/21", None),
+            ("/usr/bin/acme", Some("…/acme")),
+            ("/usr/bin/x/acme", Some("…/[file]")),
+            ("/srv/bin/acme", Some("…/[file]")),
+            ("/lib/libacme.so.1", Some("…/libacme.so.1")),
+            ("/lib/acme.txt", Some("…/[file].txt")),
+            ("/usr/lib/gems/acme.so", Some("…/[file].so")),
+            ("/opt/acme/libjemalloc.so", Some("…/libjemalloc.so")),
+            ("/opt/acme/libjemalloc", Some("…/[file]")),
+        ] {
+            assert_eq!(short_path(path).as_deref(), shown, "{path}");
+        }
+        for (given, shown) in [
+            ("say \"/srv/acme corp/x.rb\" now", "say \"…/[file].rb\" now"),
+            ("say \"/srv/acme\" \"now\"", "say \"…/[file]\" \"now\""),
+            ("say /srv/acme corp/x.rb now", "say …/[file] …/[file].rb now"),
+            ("a-1_b.c/d~/e+f/g and", "…/[file] and"),
+            ("-I/srv/acme/lib", "-I…/[file]"),
+            ("-Ihello/x", "-Ihello/x"),
+            ("/srv/a|/srv/b`/srv/c>/srv/d", "…/[file]|…/[file]`…/[file]>…/[file]"),
+        ] {
+            assert_eq!(short_paths(given), shown, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_library_is_common_by_its_name_without_version_and_a_word_without_number() {
+        for (name, common) in [
+            ("libjemalloc.so.2", true),
+            ("libjemalloc-5.so", true),
+            ("jemalloc.so", true),
+            ("libacme.so", false),
+            ("acme.jemalloc.so", false),
+        ] {
+            assert_eq!(is_common_library(name), common, "{name}");
+        }
+        for (text, common) in [
+            ("puma worker12", true),
+            ("Puma.RB", true),
+            ("4299", true),
+            ("", true),
+            ("puma acme", false),
+            ("größe", false),
+        ] {
+            assert_eq!(is_common_text(text), common, "{text}");
         }
     }
 }

@@ -12,6 +12,8 @@ mod plan;
 mod results;
 mod rules;
 mod search;
+#[cfg(test)]
+mod tests;
 mod who;
 mod word_list;
 

@@ -36,12 +36,21 @@ impl OutsideNames {
     fn edit(&mut self, census: &mut Census) {
         self.rules.edit_line(&mut census.ruby);
         census.unknown.iter_mut().for_each(|unknown| self.rules.edit_line(&mut unknown.reason));
+        if let Some(serving) = &mut census.serving {
+            serving.allocator.iter_mut().for_each(|name| self.rules.edit_name(name));
+            self.edit_library(&mut serving.file);
+        }
+        let types = census.heap.iter_mut().flat_map(|heap| &mut heap.types);
+        types.for_each(|one| self.rules.edit_name(&mut one.name));
         let counted = census.classes.iter_mut().flatten().map(|class| &mut class.name);
         counted
             .chain(census.class.iter_mut().map(|class| &mut class.name))
             .for_each(|name| self.edit_class(name));
         let jemalloc = census.malloc.iter_mut().flat_map(|malloc| &mut malloc.jemalloc);
-        jemalloc.flat_map(|own| &mut own.copies).for_each(|copy| self.edit_library(&mut copy.file));
+        for copy in jemalloc.flat_map(|own| &mut own.copies) {
+            self.edit_library(&mut copy.file);
+            self.rules.edit_name(&mut copy.form);
+        }
         for holder in census.owners.iter_mut().flat_map(|owners| &mut owners.holders) {
             match holder.kind {
                 HolderKind::Class => self.edit_class(&mut holder.name),
@@ -85,6 +94,7 @@ impl NameEditor for OutsideNames {
 mod tests {
     use super::*;
     use carat_outside::heap::ClassCount;
+    use carat_outside::serving::ServingMalloc;
     use carat_outside::who::{
         ClassHolders, CodePlace, CountedWay, Holder, SoleHolder, Way, WayLink, WayRoot, WayStep,
         WhoCensus,
@@ -157,5 +167,18 @@ mod tests {
                 census.classes.into_iter().flatten().map(|class| class.name).collect();
             assert_eq!(names, ["String", "class 1", "(internal) imemo iseq", "class 2"]);
         }
+    }
+
+    #[test]
+    fn a_shared_report_names_only_common_libraries_and_tells_the_others_apart() {
+        let reading = |files: [&str; 4]| {
+            let serving = |file: &str| ServingMalloc { allocator: None, file: file.to_owned() };
+            let census = |file| Census { serving: Some(serving(file)), ..Census::default() };
+            OutsideReading { processes: files.map(census).into(), ..OutsideReading::default() }
+        };
+        let given = reading(["libjemalloc.so.2", "acme.so", "wallaby.so", "acme.so"]);
+        assert_eq!(redact_outside(&given, Audience::Own), given);
+        let shared = ["libjemalloc.so.2", "[file].so", "[file].so (2)", "[file].so"];
+        assert_eq!(redact_outside(&given, Audience::Shared), reading(shared));
     }
 }

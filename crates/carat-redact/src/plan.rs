@@ -148,4 +148,38 @@ mod tests {
         assert!(shown.contains("post = \"/login\""), "{shown}");
         assert_eq!(shared_plan(&shown, &rules), shown, "it can be shared again");
     }
+
+    #[test]
+    fn a_comment_or_a_private_value_alone_is_left_out_of_a_shared_plan() {
+        let rules = RedactionRules::of(Audience::Shared);
+        for (plan, shown) in [
+            ("port = 3000 # of acme\n", "port = 3000\n"),
+            ("token = \"acme\"\n", "token = \"[hidden]\"\n"),
+            ("session_key = 7\nport = 3000\n", "port = 3000\nsession_key = \"[hidden]\"\n"),
+            ("path = \"/srv/acme/app\"\n", "path = \"…/app\"\n"),
+            ("[json]\nn = 7\nenv = \"on\"\n", "[json]\nenv = \"[hidden]\"\nn = \"[hidden]\"\n"),
+            ("[env]\nCITY = \"acme\"\nN = 7\n", "[env]\nCITY = \"[hidden]\"\nN = 7\n"),
+            ("command = [\"puma\", \"acme\"]\n", "command = [\"puma\", \"…\"]\n"),
+        ] {
+            assert_eq!(shared_plan(plan, &rules), format!("{NOTE}{shown}"), "{plan}");
+        }
+        assert_eq!(shared_plan("no plan of /srv/acme/app", &rules), "no plan of …/app");
+    }
+
+    #[test]
+    fn a_value_is_private_if_it_is_long_enough_and_says_nothing_that_is_common() {
+        for (name, value, private) in [
+            ("CITY", "oslo", true),
+            ("CITY", "ulm", false),
+            ("CITY", "puma", false),
+            ("CITY", "debug", false),
+            ("CITY", "123456", false),
+            ("RUBY_GC_X", "oslo", false),
+        ] {
+            assert_eq!(is_private_value(name, value), private, "{name}={value}");
+        }
+        let plan = "note = \"oslo\"\n[[variant]]\nenv = { deep = { CITY = \"wallaby\", N = 7 } }\n[server]\nhost = \"bergen\"\n";
+        assert_eq!(private_values(plan).into_iter().collect::<Vec<_>>(), ["wallaby"]);
+        assert!(private_values("no plan").is_empty());
+    }
 }

@@ -7,10 +7,11 @@ use crate::class_aliases::ClassAliases;
 use crate::forms::common_title;
 use crate::plan::{private_values, shared_plan};
 use crate::rules::{Audience, DistinctNames, RedactionRules, names_identity};
+use crate::who::{NameEditor, edit_way};
 use carat_model::load::report::{RouteFailure, RouteReport};
 use carat_model::recording::Recording;
 use carat_model::{
-    ClassAmount, Ledger, LoadReport, Results, Trial, command_line, one_line, shorten,
+    ClassAmount, Ledger, LoadReport, Results, Sample, Trial, command_line, one_line, shorten,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -62,14 +63,18 @@ pub fn redact_recording(recording: &Recording, audience: Audience) -> Recording 
     redaction.rules.edit_line(&mut shown.info.schema);
     shown.info.what = redaction.title(&shown.info.what);
     shown.info.command.iter_mut().for_each(|word| *word = redaction.title(word));
+    shown.samples.iter_mut().for_each(|sample| redaction.edit_sample(sample));
     if let Some(end) = &mut shown.end {
         redaction.rules.edit_line(&mut end.ended);
         end.warnings.iter_mut().for_each(|warning| redaction.rules.edit(warning));
         for one in &mut end.classes {
             one.class = redaction.class(&one.class);
-            // Nearly every name on it is one of the program.
-            if audience == Audience::Shared {
-                one.kept_by = None;
+            match audience {
+                // Nearly every name on it is one of the program.
+                Audience::Shared => one.kept_by = None,
+                Audience::Own => {
+                    one.kept_by.iter_mut().for_each(|way| edit_way(&mut redaction, way))
+                }
             }
         }
         for site in end.allocations.iter_mut().flat_map(|profile| &mut profile.sites) {
@@ -83,7 +88,7 @@ pub fn redact_recording(recording: &Recording, audience: Audience) -> Recording 
             }
         }
         end.unread.iter_mut().for_each(|reason| redaction.rules.edit(reason));
-        end.limit.iter_mut().for_each(|limit| redaction.rules.edit_line(&mut limit.group));
+        end.limit.iter_mut().for_each(|limit| redaction.edit_group(&mut limit.group));
         if let Some(load) = &mut end.load {
             redaction.rules.edit_line(&mut load.url);
             let files = [&mut load.plan.scenario, &mut load.plan.replay];
@@ -203,18 +208,7 @@ impl Redaction {
         trial.machine = self.rules.machine(&trial.machine);
         trial.notes.iter_mut().for_each(|note| self.rules.edit(note));
         trial.metrics = self.rules.names(std::mem::take(&mut trial.metrics));
-        for sample in &mut trial.samples {
-            sample.ledger.iter_mut().for_each(|ledger| self.edit_ledger(ledger));
-            if let Some(census) = &mut sample.census {
-                let mut classes = BTreeMap::new();
-                for (given, amount) in std::mem::take(&mut census.classes) {
-                    // Two names may become one when a secret in them is masked.
-                    let sum = classes.entry(self.class(&given)).or_insert(ClassAmount::NONE);
-                    *sum = sum.plus(amount);
-                }
-                census.classes = classes;
-            }
-        }
+        trial.samples.iter_mut().for_each(|sample| self.edit_sample(sample));
         trial.load.iter_mut().for_each(|load| self.edit_load(load));
         if self.rules.is_shared() {
             // Both have what the server said; the most frequent failure says in Carat's own words what went wrong.
@@ -226,6 +220,19 @@ impl Redaction {
         }
         trial.detail.iter_mut().for_each(|detail| self.rules.edit(detail));
         self.rules.edit(&mut trial.log_tail);
+    }
+
+    fn edit_sample(&mut self, sample: &mut Sample) {
+        sample.ledger.iter_mut().for_each(|ledger| self.edit_ledger(ledger));
+        if let Some(census) = &mut sample.census {
+            let mut classes = BTreeMap::new();
+            for (given, amount) in std::mem::take(&mut census.classes) {
+                // Two names may become one when a secret in them is masked.
+                let sum = classes.entry(self.class(&given)).or_insert(ClassAmount::NONE);
+                *sum = sum.plus(amount);
+            }
+            census.classes = classes;
+        }
     }
 
     fn edit_load(&mut self, load: &mut LoadReport) {
@@ -244,8 +251,9 @@ impl Redaction {
         let kinds = std::mem::take(&mut load.errors_by).into_iter();
         load.errors_by = kinds.map(|(kind, count)| (self.failure_kind(&kind), count)).collect();
         load.metrics = self.rules.names(std::mem::take(&mut load.metrics));
+        let queued = load.jobs.iter_mut().flat_map(|jobs| &mut jobs.queued);
         let whole = load.latency_hdr.iter_mut().chain(&mut load.service_hdr);
-        whole.for_each(edit_histogram);
+        whole.chain(queued.map(|times| &mut times.hdr)).for_each(edit_histogram);
         for step in &mut load.steps {
             step.times = self.rules.names(std::mem::take(&mut step.times));
             step.times.values_mut().for_each(|times| edit_histogram(&mut times.hdr));
@@ -304,6 +312,20 @@ impl Redaction {
             let above = group.limits.iter_mut().map(|limit| &mut limit.group);
             above.chain([&mut group.name]).for_each(|name| self.edit_group(name));
         }
+    }
+}
+
+impl NameEditor for Redaction {
+    fn rules(&self) -> &RedactionRules {
+        &self.rules
+    }
+
+    fn edit_class(&mut self, name: &mut String) {
+        *name = self.class(name);
+    }
+
+    fn edit_library(&mut self, name: &mut String) {
+        self.rules.edit_name(name);
     }
 }
 

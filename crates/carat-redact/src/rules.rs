@@ -157,6 +157,7 @@ impl DistinctNames {
         name
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,5 +230,70 @@ mod tests {
             let expected = if kept { value } else { HIDDEN };
             assert_eq!(rules.variable(name, value), expected, "{name}={value}");
         }
+    }
+
+    #[test]
+    fn whether_something_was_hidden_is_seen_by_any_of_the_marks() {
+        for mark in ["[hidden]", "[name]", "[host]", "[file]", "…/"] {
+            assert!(has_hidden_parts(&format!("a {mark} b")), "{mark}");
+        }
+        assert!(!has_hidden_parts("a [x] b … c/"));
+    }
+
+    #[test]
+    fn of_two_names_one_of_which_contains_the_other_nothing_is_left_over() {
+        let known = || ["ann", "ann-laptop"].map(str::to_owned).into();
+        let rules = |audience| RedactionRules::new(&"", known(), audience);
+        assert_eq!(rules(Audience::Shared).text("ann-laptop of ann"), "[name] of [name]");
+        assert_eq!(rules(Audience::Own).text("ann-laptop of ann"), "ann-laptop of ann");
+    }
+
+    #[test]
+    fn a_value_is_hidden_by_its_name_and_its_audience() {
+        let own = RedactionRules::of(Audience::Own);
+        let shared = RedactionRules::of(Audience::Shared);
+        // The value of a fact, of a variable and of a setting; `-` stands for a hidden one.
+        for (rules, name, given, facts) in [
+            (&own, "FEED", "acme", ["acme", "acme", "acme"]),
+            (&own, "DB_TOKEN", "on", ["-", "-", "-"]),
+            (&own, "token", "acme", ["-", "-", "-"]),
+            (&shared, "FEED", "acme", ["-", "-", "-"]),
+            (&shared, "FEED", "on", ["on", "on", "on"]),
+            (&shared, "feed", "acme", ["acme", "-", "-"]),
+            (&shared, "DB_TOKEN", "on", ["-", "-", "-"]),
+            (&shared, "token", "on", ["-", "-", "-"]),
+            (&shared, "MALLOC_CONF", "acme", ["acme", "acme", "acme"]),
+            (&shared, "MALLOC_CONF", "/srv/acme", ["…/[file]", "…/[file]", "…/[file]"]),
+            (&shared, "arena_max", "acme", ["acme", "-", "acme"]),
+        ] {
+            let shown =
+                [rules.value(name, given), rules.variable(name, given), rules.setting(name, given)];
+            assert_eq!(shown.map(|text| text.replace(HIDDEN, "-")), facts, "{name}={given}");
+        }
+    }
+
+    #[test]
+    fn a_shared_report_has_no_fact_that_names_the_host_or_the_user() {
+        let facts = |keys: &[&str]| -> BTreeMap<String, String> {
+            keys.iter().map(|key| ((*key).to_owned(), "6.1".to_owned())).collect()
+        };
+        let given = facts(&["Host", "USER", "home", "hosts", "kernel"]);
+        let shown = |audience| RedactionRules::of(audience).machine(&given);
+        assert_eq!(shown(Audience::Own), given);
+        assert_eq!(shown(Audience::Shared), facts(&["hosts", "kernel"]));
+    }
+
+    #[test]
+    fn names_that_become_equal_are_numbered_and_one_thing_keeps_its_name() {
+        let mut names = DistinctNames::default();
+        let mut shown = |given| names.name(given, || "x".to_owned());
+        assert_eq!(
+            ["a", "b", "a", "c", "b"].map(&mut shown),
+            ["x", "x (2)", "x", "x (3)", "x (2)"]
+        );
+        let values = ["one token=a", "one token=b"].map(|name| (name.to_owned(), 1));
+        let shown = RedactionRules::of(Audience::Own).names(values.into());
+        let keys: Vec<&String> = shown.keys().collect();
+        assert_eq!(keys, ["one token=[hidden]", "one token=[hidden] (2)"]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::forms::common_title;
 use crate::rules::{Audience, RedactionRules};
 use carat_analysis::TuneOutcome;
-use carat_model::HIDDEN;
+use carat_model::{Conclusion, HIDDEN};
 use std::collections::BTreeSet;
 
 /// Everything that is shown of a search: its name, the server's command, and the outcome.
@@ -31,27 +31,32 @@ pub fn redact_search(report: &SearchReport, audience: Audience) -> SearchReport 
         }
     }
     let outcome = &mut shown.outcome;
+    outcome.metrics.iter_mut().for_each(|tuned| rules.edit(&mut tuned.metric));
     if let Some(found) = &mut outcome.recommendation {
         rules.edit(&mut found.text);
         for values in [&mut found.settings, &mut found.env] {
-            *values = std::mem::take(values)
-                .into_iter()
-                .map(|(name, value)| {
-                    let value = rules.setting(&name, &value);
-                    (plain(&rules, name), value)
-                })
-                .collect();
+            let given = std::mem::take(values).into_iter();
+            let shown =
+                given.map(|(name, value)| (rules.text(&name), rules.setting(&name, &value)));
+            *values = shown.collect();
         }
+        edit_conclusions(&rules, &mut found.conclusions);
     }
     for attempt in &mut outcome.attempts {
         rules.edit(&mut attempt.text);
+        rules.edit(&mut attempt.why);
+        edit_conclusions(&rules, &mut attempt.conclusions);
     }
     for part in &mut outcome.ablation {
         rules.edit(&mut part.setting);
+        edit_conclusions(&rules, std::slice::from_mut(&mut part.conclusion));
     }
     for hint in outcome.hints.iter_mut().chain(&mut outcome.effects) {
         rules.edit(&mut hint.setting);
     }
+    let left_out = std::mem::take(&mut outcome.left_out).into_iter();
+    outcome.left_out =
+        left_out.map(|(name, reason)| (rules.text(&name), rules.text(&reason))).collect();
     outcome.failing.iter_mut().for_each(|name| rules.edit(name));
     for tried in &mut outcome.tried {
         rules.edit(&mut tried.text);
@@ -64,7 +69,9 @@ pub fn redact_search(report: &SearchReport, audience: Audience) -> SearchReport 
     shown
 }
 
-fn plain(rules: &RedactionRules, mut text: String) -> String {
-    rules.edit(&mut text);
-    text
+fn edit_conclusions(rules: &RedactionRules, conclusions: &mut [Conclusion]) {
+    for conclusion in conclusions {
+        rules.edit(&mut conclusion.variant);
+        rules.edit(&mut conclusion.metric);
+    }
 }

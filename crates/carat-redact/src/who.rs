@@ -35,7 +35,8 @@ pub(crate) fn edit_who(editor: &mut dyn NameEditor, who: &mut WhoCensus) {
     who.unnamed.iter_mut().for_each(|reason| editor.rules().edit_line(reason));
 }
 
-fn edit_way(editor: &mut dyn NameEditor, way: &mut Way) {
+/// Edits every name on a way.
+pub(crate) fn edit_way(editor: &mut dyn NameEditor, way: &mut Way) {
     edit_holder(editor, &mut way.object);
     for step in &mut way.steps {
         edit_link(editor, &mut step.link);
