@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 /// A text with an escape sequence, a secret, a private folder and a name; longer than any line that is shown.
 pub(super) static TELLTALE: LazyLock<String> = LazyLock::new(|| {
-    format!("a\u{1b}[1m\ntoken=s3cret in /home/annabel/x by annabel{}", " app".repeat(200))
+    format!("a\u{1b}[1m\ntoken=s3cret in /home/annabel/x by annabel{}", " app".repeat(120))
 });
 
 /// The telltale without what must not be seen in an own and in a shared report.
