@@ -34,8 +34,9 @@ impl Finder {
             }) {
                 continue;
             }
-            let age = now.saturating_sub(stat.start_ticks / hertz);
-            if age < YOUNG_S || judged == JUDGED {
+            // In a container that shows its own uptime (lxcfs) starts, which count since that of the machine, are later.
+            let age = now.checked_sub(stat.start_ticks / hertz);
+            if age.is_some_and(|age| age < YOUNG_S) || judged == JUDGED {
                 continue;
             }
             judged += 1;

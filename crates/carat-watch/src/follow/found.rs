@@ -3,6 +3,7 @@
 use crate::follow::Senses;
 use crate::follow::finder::{is_wanted, worker};
 use crate::follow::state::{Followed, Follower, Moment, Round, event};
+use carat_model::count;
 use carat_model::host::{RubyTree, TreeProcess};
 use carat_model::watch::WatchedProcess;
 use carat_proc::observe::{HostLook, group_folder, ruby_trees};
@@ -30,7 +31,7 @@ impl<S: Senses> Follower<S> {
         let look = HostLook { longest: Duration::ZERO, now_ms: now.wall_ms, only: None };
         let host = ruby_trees(&self.root, look);
         let mut there = BTreeSet::new();
-        let mut new = 0;
+        let (mut new, mut left_out) = (0, 0);
         for tree in &host.trees {
             let rubies: Vec<&TreeProcess> =
                 tree.processes.iter().filter(|one| one.is_ruby).collect();
@@ -40,10 +41,18 @@ impl<S: Senses> Follower<S> {
             }
             for one in rubies.into_iter().filter(|one| one.pid != std::process::id()) {
                 let Some(stat) = stats.get(&one.pid) else { continue };
-                there.insert(stat.identity());
-                new += usize::from(self.follow(tree, one, stat.identity(), now, round));
+                let identity = stat.identity();
+                there.insert(identity);
+                if self.followed.len() >= FOLLOWED && !self.followed.contains_key(&identity) {
+                    left_out += 1;
+                    continue;
+                }
+                new += usize::from(self.follow(tree, one, identity, now, round));
             }
         }
+        self.say("many", left_out > 0, now, round, || {
+            format!("{} not followed: at most {FOLLOWED} are", count(left_out, "Ruby process"))
+        });
         self.replaced(&there, now, round);
         let settled = if new > 0 && !is_first { SETTLING } else { SETTLED };
         self.finder.next = Some(now.since + if is_first { SETTLING } else { settled });
@@ -59,9 +68,6 @@ impl<S: Senses> Follower<S> {
         round: &mut Round,
     ) -> bool {
         let known = self.followed.get(&identity).map(|followed| followed.process.clone());
-        if known.is_none() && self.followed.len() >= FOLLOWED {
-            return false;
-        }
         let folder = group_folder(&self.root, one.pid);
         let number = known.as_ref().map_or(self.next_number, |known| known.number);
         let process = WatchedProcess {

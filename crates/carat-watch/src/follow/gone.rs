@@ -3,10 +3,10 @@
 use crate::ending::{EndSigns, ExitStatus, cause};
 use crate::follow::Senses;
 use crate::follow::state::{Followed, Follower, Moment, Round, event};
-use carat_model::counted;
 use carat_model::watch::{EndCause, ProcessEnd, WatchedProcess};
-use carat_proc::observe::{group_folder, group_kills, oom_kills};
-use carat_proc::process::{Identity, Stat};
+use carat_model::{count, counted};
+use carat_proc::observe::{group_folder, group_kills, is_ruby, oom_kills};
+use carat_proc::process::{Identity, ProcError, ProcRoot, Stat};
 use std::collections::{BTreeSet, HashMap};
 
 /// Ends of one round that are said one by one.
@@ -27,7 +27,7 @@ impl<S: Senses> Follower<S> {
         round.batch.boot = self.options.boot.clone();
         for (process, is_of_this_boot) in unfinished {
             let identity = Identity { pid: process.pid, start_ticks: process.start_ticks };
-            if is_of_this_boot && self.root.alive(identity) {
+            if is_of_this_boot && !has_ended(&self.root, identity) {
                 let folder = group_folder(&self.root, process.pid).map(|found| found.folder);
                 self.senses.attend(identity);
                 self.followed.insert(identity, Followed::new(process, identity, folder));
@@ -60,10 +60,13 @@ impl<S: Senses> Follower<S> {
         let is_there = |identity: &Identity| {
             stats.get(&identity.pid).filter(|stat| stat.identity() == *identity)
         };
-        let mut gone = Vec::new();
+        let (mut gone, mut unreadable) = (Vec::new(), 0);
         for one in self.followed.values_mut() {
             match is_there(&one.identity) {
-                None => gone.push((one.identity, self.senses.status(one.identity))),
+                None if has_ended(&self.root, one.identity) => {
+                    gone.push((one.identity, self.senses.status(one.identity)));
+                }
+                None => unreadable += 1,
                 Some(stat) if stat.is_dead() => {
                     // The kernel tells the status only once its parent has asked for it.
                     one.dead_rounds += 1;
@@ -74,6 +77,10 @@ impl<S: Senses> Follower<S> {
                 Some(_) => {}
             }
         }
+        self.say("unreadable", unreadable > 0, now, round, || {
+            let processes = count(unreadable, "process");
+            format!("the kernel says nothing of {processes} now, as where too many files are open: they count as running")
+        });
         let machine = oom_kills(&self.root);
         // One that exited by itself is none of those that the group counted.
         let group_of = |identity: &Identity| {
@@ -123,18 +130,34 @@ impl<S: Senses> Follower<S> {
             self.followed.keys().filter(|identity| !there.contains(identity)).copied().collect();
         for identity in gone {
             // One that ended since the list was read is found by the next round.
-            if carat_proc::observe::is_ruby(&self.root, identity.pid) != Some(false)
+            if is_ruby(&self.root, identity.pid) != Some(false)
+                || !has_mappings(&self.root, identity.pid)
                 || !self.root.alive(identity)
             {
                 continue;
             }
             let Some(one) = self.followed.remove(&identity) else { continue };
+            // Its handle is given back: the end of the other program would wake the watch again and again.
+            self.senses.status(identity);
             let signs = EndSigns { is_replaced: true, ..EndSigns::default() };
             let cause = cause(&signs);
             self.count_end(&one.process.server.program, cause.0);
             end(one.process, cause, now, round);
         }
     }
+}
+
+/// Whether a process is gone for certain. Where the kernel only refuses to say, as without a descriptor left, it is not.
+fn has_ended(root: &ProcRoot, process: Identity) -> bool {
+    match root.identify(process.pid) {
+        Ok(found) => found != process,
+        Err(error) => matches!(error, ProcError::Ended(_)),
+    }
+}
+
+/// Whether it can be read what a process runs. Otherwise it is judged by a title, which a Ruby changes.
+fn has_mappings(root: &ProcRoot, pid: u32) -> bool {
+    root.read(pid, "maps").is_ok_and(|maps| !maps.is_empty())
 }
 
 fn end(

@@ -46,4 +46,4 @@ pub trait Senses {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -300,7 +300,7 @@ impl<S: Senses> Follower<S> {
     }
 
     /// Says something when it begins to hold.
-    fn say(
+    pub(super) fn say(
         &mut self,
         what: &'static str,
         holds: bool,

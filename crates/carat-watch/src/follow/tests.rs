@@ -2,19 +2,19 @@ use super::*;
 use carat_model::Bytes;
 use carat_model::watch::{EndCause, WatchedProcess};
 use carat_proc::process::ProcRoot;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const RUBY: &str = "55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/ruby3.1\n";
+pub(crate) const RUBY: &str = "55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/ruby3.1\n";
 
 /// A made-up `/proc` with the groups beside it.
-struct Machine {
+pub(crate) struct Machine {
     folder: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let machine = Self { folder: tempfile::tempdir().unwrap() };
         machine.write("proc/uptime", "1000.5 1.0\n");
         machine.write("proc/vmstat", "oom_kill 7\n");
@@ -27,7 +27,7 @@ impl Machine {
         machine
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -42,7 +42,7 @@ impl Machine {
     }
 
     /// A process of the group; `maps` says what it is.
-    fn process(&self, pid: u32, name: &str, maps: &str) {
+    pub(crate) fn process(&self, pid: u32, name: &str, maps: &str) {
         self.started(pid, name, maps, 100);
     }
 
@@ -72,7 +72,7 @@ impl Machine {
 
 /// Senses of which every figure is made up.
 #[derive(Debug, Default)]
-struct Made {
+pub(crate) struct Made {
     cpu: std::cell::Cell<Duration>,
     /// Processor time of a look at the clock of the processor, which stands for a round's cost.
     costs: Duration,
@@ -82,6 +82,8 @@ struct Made {
     censuses: Vec<(u32, CensusReason)>,
     statuses: HashMap<u32, ExitStatus>,
     log: HashMap<u32, bool>,
+    /// Processes of which a handle is held.
+    attended: BTreeSet<u32>,
 }
 
 impl Senses for Made {
@@ -100,9 +102,12 @@ impl Senses for Made {
         WatchCensus { at_ms, reason, ..WatchCensus::default() }
     }
 
-    fn attend(&mut self, _: Identity) {}
+    fn attend(&mut self, process: Identity) {
+        self.attended.insert(process.pid);
+    }
 
     fn status(&mut self, process: Identity) -> Option<ExitStatus> {
+        self.attended.remove(&process.pid);
         self.statuses.get(&process.pid).copied()
     }
 
@@ -111,17 +116,21 @@ impl Senses for Made {
     }
 }
 
-fn follower(machine: &Machine, matching: &[&str]) -> Follower<Made> {
-    let options = FollowOptions {
+pub(crate) fn options(matching: &[&str]) -> FollowOptions {
+    FollowOptions {
         matching: matching.iter().map(ToString::to_string).collect(),
         every: Duration::from_secs(10),
         share: 0.005,
         boot: None,
-    };
-    Follower::new(ProcRoot::new(machine.path().join("proc")), options, Made::default(), 1)
+    }
 }
 
-fn at(seconds: u64) -> Moment {
+fn follower(machine: &Machine, matching: &[&str]) -> Follower<Made> {
+    let root = ProcRoot::new(machine.path().join("proc"));
+    Follower::new(root, options(matching), Made::default(), 1)
+}
+
+pub(crate) fn at(seconds: u64) -> Moment {
     Moment { since: Duration::from_secs(seconds), wall_ms: 1_000_000 + seconds * 1000 }
 }
 
@@ -339,4 +348,71 @@ fn hundreds_of_children_a_second_are_judged_at_most_once_each_and_forgotten() {
     }
     follower.round(at(30));
     assert_eq!(follower.finder.judged_count(), 0);
+}
+
+#[test]
+fn one_that_runs_another_program_now_is_no_longer_attended_and_one_that_may_not_be_read_is_followed()
+ {
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    machine.process(11, "ruby job.rb", RUBY);
+    let mut follower = follower(&machine, &[]);
+    follower.round(at(0));
+    assert_eq!(follower.senses.attended, [10, 11].into());
+    machine.process(10, "sleep 60", "55d000000000-55d000021000 r-xp 0 08:01 42 /usr/bin/sleep\n");
+    // It named itself and then became another user's.
+    machine.process(11, "importer", RUBY);
+    fs::remove_file(machine.path().join("proc/11/maps")).unwrap();
+    fs::create_dir(machine.path().join("proc/11/maps")).unwrap();
+    let round = follower.round(at(700));
+    assert_eq!(ends(&round), [(10, EndCause::Replaced)]);
+    assert_eq!(follower.senses.attended, [11].into());
+}
+
+#[test]
+fn nothing_has_ended_while_the_list_of_processes_cannot_be_read() {
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    let mut follower = follower(&machine, &[]);
+    follower.round(at(0));
+    // As without a descriptor left: the kernel has not said that the process is gone.
+    fs::rename(machine.path().join("proc/10/stat"), machine.path().join("stat")).unwrap();
+    fs::create_dir(machine.path().join("proc/10/stat")).unwrap();
+    let round = follower.round(at(10));
+    assert_eq!((ends(&round), round.says.len()), (vec![], 1), "{:?}", round.says);
+    assert!(round.says[0].contains("says nothing of 1 process now"), "{:?}", round.says);
+    fs::remove_dir(machine.path().join("proc/10/stat")).unwrap();
+    fs::rename(machine.path().join("stat"), machine.path().join("proc/10/stat")).unwrap();
+    assert_eq!(follower.round(at(20)).batch.samples.len(), 1);
+    machine.end(10);
+    assert_eq!(ends(&follower.round(at(30))), [(10, EndCause::Unknown)]);
+}
+
+#[test]
+fn rubies_beyond_the_most_that_are_followed_are_said_once() {
+    let machine = Machine::new();
+    for pid in 100..603 {
+        machine.process(pid, "ruby job.rb", RUBY);
+    }
+    let mut follower = follower(&machine, &[]);
+    let said = |round: &Round| {
+        round.says.iter().filter(|line| line.contains("not followed")).cloned().collect::<Vec<_>>()
+    };
+    let round = follower.round(at(0));
+    assert_eq!(said(&round), ["3 Ruby processes not followed: at most 500 are"]);
+    assert!(said(&follower.round(at(700))).is_empty());
+}
+
+#[test]
+fn a_new_ruby_is_found_where_the_container_has_a_shorter_uptime_than_its_processes() {
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    let mut follower = follower(&machine, &[]);
+    follower.round(at(0));
+    // As lxcfs shows it: since the start of the container, while starts count since that of the machine.
+    machine.write("proc/uptime", "20.5 1.0\n");
+    let hertz = rustix::param::clock_ticks_per_second();
+    machine.started(20, "ruby job.rb", RUBY, 900 * hertz);
+    let round = follower.round(at(10));
+    assert!(round.batch.processes.iter().any(|one| one.pid == 20));
 }
