@@ -188,21 +188,10 @@ impl<S: Senses> Recorder<S> {
     fn write(&mut self, now: Moment, says: &mut Vec<String>) {
         let mut written = self.store.write(&self.pending);
         if let Err(error) = &written
-            && error.is_damage()
+            && error.is_lost()
         {
-            let what = error.to_string();
-            match self.store.begin_anew(now.wall_ms) {
-                Ok(()) => {
-                    let moved = self.store.moved().map(|path| path.display().to_string());
-                    let moved = moved.unwrap_or_default();
-                    says.push(format!("{what}; it is now {moved}, and another store was begun"));
-                    // Everybody who is followed belongs into the new store too.
-                    let known = self.follower.current().map(|(process, _)| process.clone());
-                    self.pending.processes.extend(known.collect::<Vec<_>>());
-                    written = self.store.write(&self.pending);
-                }
-                Err(error) => says.push(error.to_string()),
-            }
+            let why = error.to_string();
+            written = self.renew(&why, now, says).and_then(|()| self.store.write(&self.pending));
         }
         match written {
             Ok(()) => {
@@ -235,8 +224,121 @@ impl<S: Senses> Recorder<S> {
             return;
         }
         self.thin_at = now.since + THIN_EVERY;
-        if let Err(error) = self.store.thin(self.bounds, now.wall_ms) {
+        for removed in self.store.forget_damaged(self.bounds) {
+            says.push(format!(
+                "{} was removed, because the store and what was damaged take more than --max",
+                removed.display()
+            ));
+        }
+        let Err(error) = self.store.thin(self.bounds, now.wall_ms) else { return };
+        let renewed = match error.is_lost() {
+            // The next round writes everybody who is followed into it.
+            true => self.renew(&error.to_string(), now, says),
+            false => Err(error),
+        };
+        if let Err(error) = renewed {
             says.push(error.to_string());
         }
+    }
+
+    /// Begins another store in the place of one that is lost.
+    fn renew(
+        &mut self,
+        why: &str,
+        now: Moment,
+        says: &mut Vec<String>,
+    ) -> Result<(), WatchStoreError> {
+        self.store.begin_anew(now.wall_ms)?;
+        let text = match self.store.moved() {
+            Some(moved) => {
+                format!("{why}; it is now {}, and another store was begun", moved.display())
+            }
+            None => format!("{why}; another store was begun"),
+        };
+        says.push(text.clone());
+        self.pending.events.push(WatchEvent { at_ms: now.wall_ms, process: None, text });
+        // Everybody who is followed belongs into the new store too.
+        let known = self.follower.current().map(|(process, _)| process.clone());
+        self.pending.processes.extend(known.collect::<Vec<_>>());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::follow::tests::{Machine, Made, RUBY, at, options};
+    use crate::store::Period;
+    use carat_model::watch::WatchSample;
+
+    fn recorder(machine: &Machine, path: &Path) -> Recorder<Made> {
+        let root = ProcRoot::new(machine.path().join("proc"));
+        let bounds = StoreBounds::default();
+        let options = WatchOptions { follow: options(&[]), bounds, owners: false };
+        Recorder::with(&root, path, options, Made::default(), at(0)).unwrap().0
+    }
+
+    fn stored(path: &Path) -> (usize, usize) {
+        let store = WatchStore::open_to_read(path).unwrap();
+        let processes = store.processes(Period::ALWAYS).unwrap();
+        let samples = store.samples(1, Period::ALWAYS).unwrap();
+        (processes.len(), samples.len())
+    }
+
+    #[test]
+    fn a_store_that_is_removed_is_begun_anew_with_everybody_who_is_followed_and_that_is_said_once()
+    {
+        let machine = Machine::new();
+        machine.process(10, "ruby job.rb", RUBY);
+        let path = machine.path().join("store/watch.db");
+        let mut recorder = recorder(&machine, &path);
+        recorder.round(at(10));
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        let says = recorder.round(at(20)).says;
+        assert_eq!(says.len(), 1, "{says:?}");
+        assert!(says[0].contains("was removed or moved") && says[0].contains("another store"));
+        assert!(recorder.round(at(30)).says.is_empty());
+        assert_eq!(stored(&path), (1, 2));
+    }
+
+    #[test]
+    fn samples_are_kept_while_another_file_is_in_the_place_of_the_store() {
+        let machine = Machine::new();
+        machine.process(10, "ruby job.rb", RUBY);
+        let path = machine.path().join("watch.db");
+        let mut recorder = recorder(&machine, &path);
+        recorder.round(at(10));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "something else").unwrap();
+        let says = recorder.round(at(20)).says;
+        assert!(says[0].contains("another file is there now"), "{says:?}");
+        assert!(recorder.round(at(30)).says.is_empty(), "said once");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else");
+        std::fs::remove_file(&path).unwrap();
+        let says = recorder.round(at(40)).says;
+        assert!(says.iter().any(|line| line.contains("nothing that was kept is lost")), "{says:?}");
+        assert_eq!(stored(&path), (1, 3));
+    }
+
+    #[test]
+    fn a_store_that_is_damaged_where_only_thinning_looks_is_begun_anew() {
+        let machine = Machine::new();
+        machine.process(10, "ruby job.rb", RUBY);
+        let path = machine.path().join("watch.db");
+        let mut recorder = recorder(&machine, &path);
+        // More than SQLite keeps in its cache.
+        let sample = |n: u64| (1, WatchSample { at_ms: n, ..WatchSample::default() });
+        recorder.pending.samples.extend((1..60_000).map(sample));
+        recorder.round(at(10));
+        recorder.store.make_room();
+        let length = std::fs::metadata(&path).unwrap().len() as usize;
+        std::fs::write(&path, vec![0x5a; length]).unwrap();
+        let mut says = Vec::new();
+        for second in [700, 710, 1_400] {
+            says.extend(recorder.round(at(second)).says);
+        }
+        assert_eq!(says.len(), 1, "{says:?}");
+        assert!(says[0].contains("watch.db.damaged-") && says[0].contains("another store"));
+        assert_eq!(stored(&path).0, 1);
     }
 }

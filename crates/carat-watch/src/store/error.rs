@@ -40,6 +40,9 @@ pub enum WatchStoreError {
         /// What is wrong.
         what: String,
     },
+    /// Somebody removed or moved it while it was written to.
+    #[error("{0} was removed or moved while it was written to")]
+    Moved(PathBuf),
     /// There is no room, or the disk fails.
     #[error("cannot write to {path}: {what}; check the free space and the permissions there")]
     Unwritable {
@@ -66,8 +69,21 @@ impl WatchStoreError {
         Self::Unwritable { path: path.to_owned(), what: source.to_string() }
     }
 
+    /// The same for a store that is open: what is no database any more was one before.
+    pub(crate) fn of_open_store(path: &Path, source: &rusqlite::Error) -> Self {
+        match Self::from_sqlite(path, source) {
+            Self::Foreign(path) => Self::Damaged { path, what: source.to_string() },
+            other => other,
+        }
+    }
+
     /// Whether the content is lost, so that it must be moved aside to go on.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })
+    }
+
+    /// Whether nothing can be written before another store is begun.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Moved(_))
     }
 }

@@ -25,6 +25,10 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// What a store that is moved aside is called after its own name, before the time.
+const DAMAGED: &str = ".damaged-";
+/// Endings of the files that belong to one store.
+const ASIDE: [&str; 3] = ["", "-wal", "-journal"];
 /// How long a write waits for a reader that blocks it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -36,7 +40,9 @@ pub struct WatchStore {
     /// What was found in its place and was moved away.
     moved: Option<PathBuf>,
     /// `None` where it is only read.
-    _lock: Option<StoreLock>,
+    lock: Option<StoreLock>,
+    /// Device and inode of the file, to know whether it is still the one at its path; `None` once that is lost.
+    file: Option<(u64, u64)>,
     /// Up to which moment each level is thinned.
     thinned_ms: thin::Watermarks,
 }
@@ -47,9 +53,7 @@ impl WatchStore {
     /// # Errors
     /// If another watch writes to it, a newer carat wrote it, or the file is another program's.
     pub fn open(path: &Path, now_ms: u64) -> Result<Self, WatchStoreError> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            create_folder(folder).map_err(|error| WatchStoreError::io(path, &error))?;
-        }
+        create_folder_of(path)?;
         // Before the lock, which leaves a file of its own: beside another program's nothing is made.
         if let Ok(real) = without_links(path)
             && let Err(error @ (WatchStoreError::Foreign(_) | WatchStoreError::Newer { .. })) =
@@ -81,18 +85,46 @@ impl WatchStore {
         Ok(Self::new(path, Self::open_existing(path, true)?, None, None))
     }
 
-    /// Begins anew beside what is damaged, in place of a store that failed while it was used.
+    /// Begins anew beside what is damaged, or where somebody has taken the store away while it was used.
     ///
     /// # Errors
-    /// If the damaged file cannot be moved or no other can be made.
+    /// If the damaged file cannot be moved, another file is in its place, or no other can be made.
     pub fn begin_anew(&mut self, now_ms: u64) -> Result<(), WatchStoreError> {
+        let is_in_place = self.is_in_place();
+        if !is_in_place {
+            // Whoever moved the file gets with it what is still in the log beside its path.
+            self.make_room();
+            self.place_for_another()?;
+        }
         // Closed first, so that nothing is written to the file that is moved.
         self.connection = Connection::open_in_memory()
             .map_err(|error| WatchStoreError::from_sqlite(&self.path, &error))?;
-        self.moved = Some(move_aside(&self.path, now_ms)?);
+        self.moved = if is_in_place { Some(move_aside(&self.path, now_ms)?) } else { None };
+        self.file = None;
         self.connection = create(&self.path)?;
+        self.file = identity(&self.path);
         self.thinned_ms = thin::Watermarks::default();
         Ok(())
+    }
+
+    /// Prepares to make another store where this one was.
+    fn place_for_another(&mut self) -> Result<(), WatchStoreError> {
+        create_folder_of(&self.path)?;
+        let real =
+            without_links(&self.path).map_err(|error| WatchStoreError::io(&self.path, &error))?;
+        if !matches!(format::header(&real, &self.path), Ok(Found::Nothing)) {
+            let (path, what) = (self.path.clone(), "another file is there now".into());
+            return Err(WatchStoreError::Unwritable { path, what });
+        }
+        // The file of the lock may be gone too, and another watch may have made one.
+        self.lock = None;
+        self.lock = Some(StoreLock::take(&self.path)?);
+        Ok(())
+    }
+
+    /// Whether the file that is written is still the one at its path.
+    fn is_in_place(&self) -> bool {
+        self.file.is_some() && self.file == identity(&self.path)
     }
 
     /// Where the damaged file is that was in its place; `None` if there was none.
@@ -110,8 +142,8 @@ impl WatchStore {
         moved: Option<PathBuf>,
         lock: Option<StoreLock>,
     ) -> Self {
-        let thinned_ms = thin::Watermarks::default();
-        Self { path: path.to_owned(), connection, moved, _lock: lock, thinned_ms }
+        let (thinned_ms, file) = (thin::Watermarks::default(), identity(path));
+        Self { path: path.to_owned(), connection, moved, lock, file, thinned_ms }
     }
 
     fn open_existing(path: &Path, reads_only: bool) -> Result<Connection, WatchStoreError> {
@@ -136,6 +168,20 @@ impl WatchStore {
     ) -> Result<T, WatchStoreError> {
         work(&self.connection).map_err(|error| WatchStoreError::from_sqlite(&self.path, &error))
     }
+}
+
+fn create_folder_of(path: &Path) -> Result<(), WatchStoreError> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => create_folder(folder).map_err(|error| WatchStoreError::io(path, &error)),
+        None => Ok(()),
+    }
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 fn connect(real: &Path, reads_only: bool) -> rusqlite::Result<Connection> {
@@ -199,7 +245,13 @@ fn create(path: &Path) -> Result<Connection, WatchStoreError> {
         format::create(&connection)?;
         Ok(connection)
     });
-    made.map_err(|error| WatchStoreError::from_sqlite(path, &error))
+    made.map_err(|error| {
+        // What was begun without room would be taken for a store, or for another program's file.
+        for ending in ASIDE {
+            let _ = std::fs::remove_file(beside(&real, ending));
+        }
+        WatchStoreError::from_sqlite(path, &error)
+    })
 }
 
 fn restrict(path: &Path) {
@@ -217,8 +269,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Moves a damaged store and what belongs to it away.
 fn move_aside(path: &Path, now_ms: u64) -> Result<PathBuf, WatchStoreError> {
-    let to = beside(path, &format!(".damaged-{now_ms}"));
-    for ending in ["", "-wal", "-journal"] {
+    let to = beside(path, &format!("{DAMAGED}{now_ms}"));
+    for ending in ASIDE {
         match std::fs::rename(beside(path, ending), beside(&to, ending)) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -311,3 +311,84 @@ fn nothing_of_a_batch_is_written_without_room_and_all_of_it_afterwards() {
     store.write(&batch).unwrap();
     assert_eq!(store.samples(1, Period::ALWAYS).unwrap().len(), 8_000);
 }
+
+#[test]
+fn a_store_that_was_moved_away_while_it_is_written_is_whole_and_another_one_is_begun() {
+    let (_folder, path, mut store) = opened();
+    store.write(&Batch { processes: vec![process(1)], ..Batch::default() }).unwrap();
+    let moved = path.with_file_name("watch.db.1");
+    std::fs::rename(&path, &moved).unwrap();
+    let next = Batch { processes: vec![process(2)], ..Batch::default() };
+    let error = store.write(&next).unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    assert!(error.to_string().contains("was removed or moved while it was written"), "{error}");
+    store.begin_anew(77).unwrap();
+    assert_eq!(store.moved(), None);
+    store.write(&next).unwrap();
+    let of = |path: &Path| WatchStore::open_to_read(path).unwrap().processes(Period::ALWAYS);
+    assert_eq!(of(&path).unwrap(), [process(2)]);
+    assert_eq!(of(&moved).unwrap(), [process(1)], "what was in the log is in the file");
+}
+
+#[test]
+fn a_store_of_which_the_folder_was_removed_is_begun_anew_with_a_lock_of_its_own() {
+    let (_folder, path, mut store) = opened();
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    assert!(store.write(&Batch::default()).unwrap_err().is_lost());
+    store.begin_anew(77).unwrap();
+    store.write(&Batch { processes: vec![process(2)], ..Batch::default() }).unwrap();
+    assert!(matches!(WatchStore::open(&path, 78), Err(WatchStoreError::Busy { .. })));
+}
+
+#[test]
+fn a_file_that_was_put_in_the_place_of_a_store_is_left_alone() {
+    let (_folder, path, mut store) = opened();
+    let other = path.with_file_name("other");
+    drop(WatchStore::open(&other, 1).unwrap());
+    std::fs::rename(&other, &path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    for _ in 0..2 {
+        assert!(store.write(&Batch::default()).unwrap_err().is_lost());
+        let error = store.begin_anew(77).unwrap_err().to_string();
+        assert!(error.contains("another file is there now"), "{error}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    std::fs::remove_file(&path).unwrap();
+    store.begin_anew(78).unwrap();
+    store.write(&Batch { processes: vec![process(2)], ..Batch::default() }).unwrap();
+}
+
+#[test]
+fn a_store_of_which_the_beginning_is_overwritten_while_it_is_used_is_damaged_and_not_another_programs()
+ {
+    let (_folder, path, mut store) = opened();
+    store.write(&Batch { processes: vec![process(1)], ..Batch::default() }).unwrap();
+    store.make_room();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.fill(0x5a);
+    // In place, as a failing disk does it.
+    std::fs::write(&path, &bytes).unwrap();
+    let error = store.thin(StoreBounds::default(), 9).unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    store.begin_anew(77).unwrap();
+    assert_eq!(std::fs::read(store.moved().unwrap()).unwrap(), bytes);
+}
+
+#[test]
+fn damaged_stores_count_for_the_limit_and_the_oldest_goes_first() {
+    let (_folder, path, mut store) = opened();
+    store.write(&Batch { processes: vec![process(1)], ..Batch::default() }).unwrap();
+    let damaged = |at: u64| beside(&path, &format!(".damaged-{at}"));
+    for at in [9, 10, 77] {
+        std::fs::write(damaged(at), vec![0; 400_000]).unwrap();
+        std::fs::write(beside(&damaged(at), "-wal"), vec![0; 10_000]).unwrap();
+    }
+    let kept = beside(&path, ".damaged-10.keep");
+    std::fs::write(&kept, vec![0; 400_000]).unwrap();
+    let bounds = StoreBounds { most: 1_000_000, ..StoreBounds::default() };
+    assert_eq!(store.forget_damaged(bounds), [damaged(9), damaged(10)]);
+    assert!(!beside(&damaged(9), "-wal").exists() && damaged(77).exists() && kept.exists());
+    assert!(store.forget_damaged(bounds).is_empty());
+    store.thin(bounds, 9).unwrap();
+    assert_eq!(store.processes(Period::ALWAYS).unwrap().len(), 1);
+}

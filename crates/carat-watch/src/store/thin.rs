@@ -4,8 +4,9 @@
 //! and the last reading of a process stay as long as the process does.
 
 use crate::store::rows::signed;
-use crate::store::{WatchStore, WatchStoreError};
+use crate::store::{ASIDE, DAMAGED, WatchStore, WatchStoreError, beside};
 use rusqlite::{Connection, params};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MINUTE_MS: u64 = 60_000;
@@ -44,6 +45,16 @@ struct Level {
     censuses_ms: u64,
 }
 
+/// A damaged store that was moved aside.
+#[derive(Debug)]
+struct DamagedStore {
+    path: PathBuf,
+    /// When, in Unix milliseconds.
+    at_ms: u64,
+    /// Bytes with its log.
+    bytes: u64,
+}
+
 /// Up to which moment each level has been thinned, so that nothing is looked at twice.
 pub(super) type Watermarks = [u64; 2];
 
@@ -53,6 +64,8 @@ impl WatchStore {
     /// # Errors
     /// If the store cannot be written.
     pub fn thin(&mut self, bounds: StoreBounds, now_ms: u64) -> Result<u64, WatchStoreError> {
+        let damaged: u64 = self.damaged().iter().map(|one| one.bytes).sum();
+        let most = bounds.most.saturating_sub(damaged);
         for halvings in 0..=HALVINGS.1 {
             let ages = halvings.min(HALVINGS.0);
             let keep = bounds.keep.as_millis() as u64 >> halvings.saturating_sub(HALVINGS.0);
@@ -70,14 +83,56 @@ impl WatchStore {
                 }
                 transaction.commit()
             });
-            thinned.map_err(|error| WatchStoreError::from_sqlite(&path, &error))?;
+            thinned.map_err(|error| WatchStoreError::of_open_store(&path, &error))?;
             self.thinned_ms = until;
-            if self.used()? <= bounds.most {
+            if self.used()? <= most {
                 break;
             }
         }
         self.give_back()?;
         self.size()
+    }
+
+    /// Removes the oldest of the damaged stores that were moved aside, as long as they leave less than half of the limit for the
+    /// one in use. Returns what was removed.
+    pub fn forget_damaged(&self, bounds: StoreBounds) -> Vec<PathBuf> {
+        let mut all = self.damaged();
+        all.sort_by_key(|one| one.at_ms);
+        let mut bytes: u64 = all.iter().map(|one| one.bytes).sum();
+        let mut removed = Vec::new();
+        for one in all {
+            if bytes <= bounds.most / 2 {
+                break;
+            }
+            if std::fs::remove_file(&one.path).is_ok() {
+                for ending in ASIDE.iter().filter(|ending| !ending.is_empty()) {
+                    let _ = std::fs::remove_file(beside(&one.path, ending));
+                }
+                bytes -= one.bytes;
+                removed.push(one.path);
+            }
+        }
+        removed
+    }
+
+    /// The damaged stores that were moved aside.
+    fn damaged(&self) -> Vec<DamagedStore> {
+        let start = beside(&self.path, DAMAGED);
+        let (Some(folder), Some(start)) = (start.parent(), start.file_name()) else {
+            return Vec::new();
+        };
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let of = |path: PathBuf| {
+            let name = path.file_name()?.as_encoded_bytes();
+            let at_ms = name.strip_prefix(start.as_encoded_bytes())?;
+            let at_ms = std::str::from_utf8(at_ms).ok()?.parse().ok()?;
+            let size =
+                |ending| std::fs::symlink_metadata(beside(&path, ending)).map_or(0, |at| at.len());
+            let bytes = ASIDE.iter().map(|ending| size(ending)).sum();
+            Some(DamagedStore { path, at_ms, bytes })
+        };
+        names.filter_map(|entry| of(entry.path())).collect()
     }
 
     /// Moves what is in the log into the file, so that the log takes no room; nothing where that fails too.

@@ -71,6 +71,10 @@ impl WatchStore {
     /// # Errors
     /// If there is no room or the store is damaged; nothing of the batch is in the store then.
     pub fn write(&mut self, batch: &Batch) -> Result<(), WatchStoreError> {
+        // SQLite would go on writing to a file that nobody finds any more (sqlite.org/howtocorrupt.html).
+        if !self.is_in_place() {
+            return Err(WatchStoreError::Moved(self.path.clone()));
+        }
         let path = self.path.clone();
         let written = self.connection.transaction().and_then(|transaction| {
             for process in &batch.processes {
@@ -86,6 +90,6 @@ impl WatchStore {
             )?;
             transaction.commit()
         });
-        written.map_err(|error| WatchStoreError::from_sqlite(&path, &error))
+        written.map_err(|error| WatchStoreError::of_open_store(&path, &error))
     }
 }
