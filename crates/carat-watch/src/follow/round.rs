@@ -79,9 +79,11 @@ impl<S: Senses> Follower<S> {
 
     /// Looks once.
     pub fn round(&mut self, now: Moment) -> Round {
-        let started = self.senses.cpu();
         self.rounds += 1;
         self.allowance.advance(now.since);
+        // What was done since the last round: the store, metrics, rules, and at first the start.
+        self.charge();
+        let started = self.charged;
         let boot = self.options.boot.clone();
         let batch = Batch { at_ms: now.wall_ms, boot, ..Batch::default() };
         let mut round = Round { batch, ..Round::default() };
@@ -106,7 +108,7 @@ impl<S: Senses> Follower<S> {
         let samples =
             self.followed.values().filter_map(|one| Some((one.process.number, one.sample?)));
         round.batch.samples = samples.collect();
-        self.allowance.spend(self.senses.cpu().saturating_sub(started));
+        self.charge();
         self.read_due(now, &groups, &mut round);
         round.next = self.allowance.interval(self.options.every, cheap);
         // A server whose children end all the time must not be looked at all the time.
@@ -120,6 +122,13 @@ impl<S: Senses> Follower<S> {
             )
         });
         round
+    }
+
+    /// Charges all that this process has done since the last charge.
+    fn charge(&mut self) {
+        let cpu = self.senses.cpu();
+        self.allowance.spend(cpu.saturating_sub(self.charged));
+        self.charged = cpu;
     }
 
     /// Every process of this moment but threads of the kernel; a zombie is none.
@@ -265,8 +274,8 @@ impl<S: Senses> Follower<S> {
                 may_search: is_urgent(reason) || self.allowance.allows(),
             };
             let census = self.senses.census(identity, &order);
-            let cost = self.senses.cpu().saturating_sub(before);
-            self.allowance.spend(cost);
+            self.charge();
+            let cost = self.charged.saturating_sub(before);
             tracing::debug!(process = identity.pid, ?cost, "a reading");
             // What ended while it was read says nothing, and must not stand in the place of the reading before.
             let is_empty = census.pss.is_none() && census.classes.is_empty();
@@ -279,6 +288,10 @@ impl<S: Senses> Follower<S> {
                 round.batch.censuses.push((one.process.number, census));
             }
         }
+        let unreadable: Vec<&str> = self.followed.values().filter_map(refused).collect();
+        let (number, reason) = (unreadable.len(), unreadable.first().copied().unwrap_or_default());
+        let text = format!("the memory of {} cannot be read: {reason}", count(number, "process"));
+        self.say("unreadable memory", number > 0, now, round, || text.clone());
         self.say("postponed", postponed, now, round, || {
             let why =
                 if busy { "the machine is busy" } else { "it would cost more than its share" };
@@ -346,6 +359,13 @@ impl GroupFigures {
             pressure: memory_pressure(root, one.folder.as_deref()),
         }
     }
+}
+
+/// Why nothing of a process could be read the last time.
+fn refused(one: &Followed) -> Option<&str> {
+    let census = one.census.as_ref()?;
+    let is_empty = census.pss.is_none() && census.classes.is_empty();
+    census.unknown.first().filter(|_| is_empty).map(String::as_str)
 }
 
 /// Whether a process still runs with its memory, which a process that ends loses first.

@@ -109,6 +109,8 @@ pub struct Follower<S> {
     pub(super) ends: BTreeMap<(String, &'static str), u64>,
     pub(super) rounds: u64,
     pub(super) allowance: Allowance,
+    /// Processor time that is charged to the allowance.
+    pub(super) charged: Duration,
     pub(super) last: Option<Moment>,
     /// What was said and still holds, so that it is said once.
     pub(super) said: BTreeSet<&'static str>,
@@ -119,6 +121,7 @@ impl<S: Senses> Follower<S> {
     pub fn new(root: ProcRoot, options: FollowOptions, senses: S, next_number: i64) -> Self {
         Self {
             allowance: Allowance::new(options.share),
+            charged: Duration::ZERO,
             root,
             options,
             senses,

@@ -82,6 +82,8 @@ pub(crate) struct Made {
     censuses: Vec<(u32, CensusReason)>,
     statuses: HashMap<u32, ExitStatus>,
     log: HashMap<u32, bool>,
+    /// Why nothing can be read.
+    unknown: Vec<String>,
     /// Processes of which a handle is held.
     attended: BTreeSet<u32>,
 }
@@ -99,7 +101,8 @@ impl Senses for Made {
         if let Some(folder) = &self.ends {
             fs::remove_dir_all(folder).unwrap();
         }
-        WatchCensus { at_ms, reason, ..WatchCensus::default() }
+        let unknown = self.unknown.clone();
+        WatchCensus { at_ms, reason, unknown, ..WatchCensus::default() }
     }
 
     fn attend(&mut self, process: Identity) {
@@ -415,4 +418,29 @@ fn a_new_ruby_is_found_where_the_container_has_a_shorter_uptime_than_its_process
     machine.started(20, "ruby job.rb", RUBY, 900 * hertz);
     let round = follower.round(at(10));
     assert!(round.batch.processes.iter().any(|one| one.pid == 20));
+}
+
+#[test]
+fn what_is_done_between_rounds_counts_for_the_share_too() {
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    let mut follower = follower(&machine, &[]);
+    follower.round(at(0));
+    machine.grow(10, 110_000);
+    // The store, metrics and rules.
+    follower.senses.cpu.set(Duration::from_secs(4));
+    assert!(follower.round(at(60)).batch.censuses.is_empty());
+    assert_eq!(follower.round(at(300)).batch.censuses.len(), 1);
+}
+
+#[test]
+fn memory_that_may_not_be_read_is_said_once_with_the_reason() {
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    machine.process(11, "ruby job.rb", RUBY);
+    let mut follower = follower(&machine, &[]);
+    follower.senses.unknown = vec!["it belongs to another user".into()];
+    let said = "the memory of 2 processes cannot be read: it belongs to another user";
+    assert_eq!(follower.round(at(0)).says, [said]);
+    assert!(follower.round(at(10)).says.is_empty());
 }

@@ -44,7 +44,9 @@ pub enum WatchStoreError {
     #[error("{0} was removed or moved while it was written to")]
     Moved(PathBuf),
     /// There is no room, or the disk fails.
-    #[error("cannot write to {path}: {what}; check the free space and the permissions there")]
+    #[error(
+        "cannot write to {path}: {what}; check the free space and the permissions there, or name another file with --store"
+    )]
     Unwritable {
         path: PathBuf,
         /// The cause.

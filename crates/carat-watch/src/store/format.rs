@@ -84,7 +84,7 @@ pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     // After the commit, so that the header is in the file itself and not only in the log.
     let _: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
-    connection.pragma_update(None, "journal_size_limit", 4 << 20)
+    Ok(())
 }
 
 /// Refuses a file with other tables than carat makes, and one that is damaged where it is `whole`ly checked.

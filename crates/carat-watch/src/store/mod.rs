@@ -227,6 +227,9 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cell_size_check", true)?;
     // A small cache: the watch keeps within 40 MB.
     connection.pragma_update(None, "cache_size", -1024)?;
+    // Pages after which the log goes into the file: with SQLite's 1,000 it would exceed the smallest store, and fill a small disk.
+    connection.pragma_update(None, "wal_autocheckpoint", 100)?;
+    connection.pragma_update(None, "journal_size_limit", 1 << 20)?;
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "synchronous", "FULL")
 }

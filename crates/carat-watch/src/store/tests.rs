@@ -264,6 +264,22 @@ fn after_weeks_seconds_have_become_minutes_and_hours_and_every_peak_is_left() {
 }
 
 #[test]
+fn the_log_beside_a_store_stays_small_also_in_one_that_is_opened_again() {
+    let (_folder, path, store) = opened();
+    drop(store);
+    let mut store = WatchStore::open(&path, 2).unwrap();
+    store.connection.pragma_update(None, "synchronous", "OFF").unwrap();
+    store.write(&Batch { processes: (1..=30).map(process).collect(), ..Batch::default() }).unwrap();
+    for round in 0..300 {
+        // Each process has pages of its own.
+        let samples = (1..=30).map(|number| (number, sample(round, 1)));
+        store.write(&Batch { samples: samples.collect(), ..Batch::default() }).unwrap();
+    }
+    let log = std::fs::metadata(beside(&path, "-wal")).unwrap().len();
+    assert!(log < 1_000_000, "{log}");
+}
+
+#[test]
 fn however_small_the_limit_the_file_stays_below_it_and_the_newest_samples_are_left() {
     let (_folder, path, mut store) = opened();
     let bounds = StoreBounds { most: 300_000, ..StoreBounds::default() };
