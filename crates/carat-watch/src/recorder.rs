@@ -83,6 +83,7 @@ pub struct Recorder<S> {
     bounds: StoreBounds,
     pending: Batch,
     thin_at: Duration,
+    began: Moment,
     is_blocked: bool,
 }
 
@@ -131,6 +132,7 @@ impl<S: Senses> Recorder<S> {
             bounds: options.bounds,
             pending: resumed.batch,
             thin_at: Duration::ZERO,
+            began: now,
             is_blocked: false,
         };
         recorder.write(now, &mut says);
@@ -157,6 +159,12 @@ impl<S: Senses> Recorder<S> {
     /// round.
     pub fn round(&mut self, now: Moment) -> Round {
         let mut round = self.follower.round(now);
+        if let Some(back) = round.set_back {
+            self.pending.set_back(back);
+            if let Err(error) = self.store.set_back(back) {
+                round.says.push(format!("times before could not be moved: {error}"));
+            }
+        }
         self.pending.append(std::mem::take(&mut round.batch));
         self.write(now, &mut round.says);
         round
@@ -230,7 +238,11 @@ impl<S: Senses> Recorder<S> {
                 removed.display()
             ));
         }
-        let Err(error) = self.store.thin(self.bounds, now.wall_ms) else { return };
+        // A clock that is set forward, perhaps by mistake, makes nothing old.
+        let passed = u64::try_from(now.since.saturating_sub(self.began.since).as_millis());
+        let elapsed_ms = self.began.wall_ms.saturating_add(passed.unwrap_or(u64::MAX));
+        let now_ms = now.wall_ms.min(elapsed_ms);
+        let Err(error) = self.store.thin(self.bounds, now_ms) else { return };
         let renewed = match error.is_lost() {
             // The next round writes everybody who is followed into it.
             true => self.renew(&error.to_string(), now, says),
@@ -318,6 +330,56 @@ mod tests {
         let says = recorder.round(at(40)).says;
         assert!(says.iter().any(|line| line.contains("nothing that was kept is lost")), "{says:?}");
         assert_eq!(stored(&path), (1, 3));
+    }
+
+    /// A moment by a clock that is off by so many seconds.
+    fn off(seconds: u64, by: i64) -> Moment {
+        let moment = at(seconds);
+        Moment { wall_ms: moment.wall_ms.saturating_add_signed(by * 1000), ..moment }
+    }
+
+    #[test]
+    fn what_was_written_before_the_clock_was_set_back_stays_before_what_follows() {
+        let machine = Machine::new();
+        machine.process(10, "ruby job.rb", RUBY);
+        let path = machine.path().join("watch.db");
+        let mut recorder = recorder(&machine, &path);
+        for second in (0..=600).step_by(10) {
+            machine.grow(10, 100_000 + second);
+            recorder.round(off(second, 500));
+        }
+        for second in (610..=700).step_by(10) {
+            machine.grow(10, 100_000 + second);
+            recorder.round(at(second));
+        }
+        machine.end(10);
+        recorder.round(at(710));
+        let store = WatchStore::open_to_read(&path).unwrap();
+        let words = store.last_words(1).unwrap().remove(0);
+        let times: Vec<u64> = words.samples.iter().map(|one| one.at_ms).collect();
+        let expected: Vec<u64> = (0..=700).step_by(10).map(|second| at(second).wall_ms).collect();
+        assert_eq!(times, expected);
+        assert!(words.samples.is_sorted_by_key(|one| one.rss));
+        let first = store.censuses(1).unwrap().remove(0);
+        assert_eq!((words.process.first_ms, first.at_ms), (at(0).wall_ms, at(0).wall_ms));
+        assert_eq!(words.process.end.unwrap().at_ms, at(710).wall_ms);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_forward_by_mistake_and_back_again_forgets_and_moves_nothing() {
+        let machine = Machine::new();
+        machine.process(10, "ruby job.rb", RUBY);
+        let path = machine.path().join("watch.db");
+        let mut recorder = recorder(&machine, &path);
+        let year = 365 * 24 * 3600;
+        for second in (0..2_000).step_by(10) {
+            let wrong = (700..1_400).contains(&second);
+            recorder.round(off(second, if wrong { year } else { 0 }));
+        }
+        let samples = WatchStore::open_to_read(&path).unwrap().samples(1, Period::ALWAYS).unwrap();
+        let times: Vec<u64> = samples.iter().map(|one| one.at_ms).collect();
+        let expected: Vec<u64> = (0..2_000).step_by(10).map(|second| at(second).wall_ms).collect();
+        assert_eq!(times, expected);
     }
 
     #[test]

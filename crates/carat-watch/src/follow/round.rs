@@ -5,7 +5,7 @@ use crate::follow::state::{Followed, Follower, Moment, Round, event};
 use crate::follow::{CensusOrder, Senses};
 use crate::metrics::{MetricProcess, MetricState, cause_label};
 use crate::rule::RuleProcess;
-use crate::store::Batch;
+use crate::store::{Batch, SetBack};
 use carat_model::watch::{CensusReason, EndCause, GroupSample, WatchSample};
 use carat_model::{Bytes, count};
 use carat_proc::observe::{
@@ -139,18 +139,33 @@ impl<S: Senses> Follower<S> {
     }
 
     fn note_jump(&mut self, now: Moment, round: &mut Round) {
-        let Some(last) = self.last.replace(now) else { return };
+        let Some(last) = self.last.replace(now) else {
+            self.epoch_ms = now.wall_ms;
+            return;
+        };
         let passed = now.since.saturating_sub(last.since).as_millis();
         let expected = last.wall_ms.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
         let jump = now.wall_ms.abs_diff(expected);
         if jump < JUMP_MS {
             return;
         }
-        let direction = if now.wall_ms > expected { "forward" } else { "back" };
-        let text = format!(
-            "the clock of this machine was set {direction} by {}: times before and after do not match",
-            count(jump / 1000, "second")
-        );
+        let seconds = count(jump / 1000, "second");
+        let back = SetBack { from_ms: self.epoch_ms, by_ms: jump };
+        let text = if now.wall_ms < expected && back.by_ms <= back.from_ms {
+            // What follows must not lie before what was written.
+            round.set_back = Some(back);
+            back.apply(&mut self.epoch_ms);
+            self.followed.values_mut().for_each(|one| back.apply(&mut one.process.first_ms));
+            format!(
+                "the clock of this machine was set back by {seconds}: times before are moved by as much"
+            )
+        } else {
+            self.epoch_ms = now.wall_ms;
+            let direction = if now.wall_ms > expected { "forward" } else { "back" };
+            format!(
+                "the clock of this machine was set {direction} by {seconds}: times before and after do not match"
+            )
+        };
         event(round, now, None, text.clone());
         round.says.push(text);
     }
@@ -217,8 +232,8 @@ impl<S: Senses> Follower<S> {
         let before = self.senses.cpu();
         for one in all {
             let spent = self.senses.cpu().saturating_sub(before);
-            // At most half of what one round may cost, once every process has a figure.
-            let most = self.options.every.mul_f64(self.options.share / 2.0);
+            // At most a quarter of what one round may cost, once every process has a figure: the readings need the rest.
+            let most = self.options.every.mul_f64(self.options.share / 4.0);
             let may = match one.pss_at {
                 None => self.allowance.allows_urgent(),
                 Some(_) => self.allowance.allows() && spent < most,
@@ -248,14 +263,17 @@ impl<S: Senses> Follower<S> {
             if let Some(reason) = due(one.read.as_ref(), &signs, self.options.every)
                 && is_readable(one.stat.as_ref())
             {
-                all.push((one.identity, reason, signs));
+                all.push((one.identity, reason, signs, one.read.map(|read| read.at)));
             }
         }
-        all.sort_by_key(|(_, reason, signs)| (!is_urgent(*reason), std::cmp::Reverse(signs.size)));
+        // One that was never read comes before one that grows: of it nothing would be known at its end.
+        all.sort_by_key(|(_, reason, signs, read)| {
+            (!is_urgent(*reason), *read, std::cmp::Reverse(signs.size))
+        });
         let busy = is_busy(&self.root);
         let began = self.senses.cpu();
         let mut postponed = false;
-        for (identity, reason, signs) in all {
+        for (identity, reason, signs, _) in all {
             let may = match is_urgent(reason) {
                 true => self.allowance.allows_urgent(),
                 false => {

@@ -5,7 +5,7 @@ use crate::follow::allowance::Allowance;
 use crate::follow::due::DueSigns;
 use crate::follow::finder::Finder;
 use crate::follow::hour::HourOfSizes;
-use crate::store::Batch;
+use crate::store::{Batch, SetBack};
 use carat_model::Bytes;
 use carat_model::watch::{GroupSample, WatchCensus, WatchEvent, WatchSample, WatchedProcess};
 use carat_proc::process::{Identity, ProcRoot, Stat};
@@ -41,6 +41,8 @@ pub struct Round {
     pub batch: Batch,
     /// What the user should know, a sentence each.
     pub says: Vec<String>,
+    /// The clock was set back since the round before.
+    pub(crate) set_back: Option<SetBack>,
     /// Ends that are to be said.
     pub(super) ends: Vec<String>,
     /// Time until the next one, and the least where a process ends before.
@@ -112,6 +114,8 @@ pub struct Follower<S> {
     /// Processor time that is charged to the allowance.
     pub(super) charged: Duration,
     pub(super) last: Option<Moment>,
+    /// The first moment by the clock as it is set now, in Unix milliseconds.
+    pub(super) epoch_ms: u64,
     /// What was said and still holds, so that it is said once.
     pub(super) said: BTreeSet<&'static str>,
 }
@@ -133,6 +137,7 @@ impl<S: Senses> Follower<S> {
             ends: BTreeMap::new(),
             rounds: 0,
             last: None,
+            epoch_ms: 0,
             said: BTreeSet::new(),
         }
     }

@@ -58,14 +58,14 @@ impl Machine {
         self.grow(pid, 100_000);
     }
 
-    fn grow(&self, pid: u32, kib: u64) {
+    pub(crate) fn grow(&self, pid: u32, kib: u64) {
         let status = format!("VmRSS:\t{kib} kB\nVmSwap:\t5 kB\nVmPTE:\t10 kB\nThreads:\t3\n");
         self.write(&format!("proc/{pid}/status"), &status);
         let rollup = format!("0-1 ---p 0 00:00 0 [rollup]\nPss: {kib} kB\nPrivate_Dirty: 600 kB\n");
         self.write(&format!("proc/{pid}/smaps_rollup"), &rollup);
     }
 
-    fn end(&self, pid: u32) {
+    pub(crate) fn end(&self, pid: u32) {
         fs::remove_dir_all(self.path().join(format!("proc/{pid}"))).unwrap();
     }
 }
@@ -258,6 +258,22 @@ fn growth_and_a_near_limit_bring_readings_which_wait_where_they_cost_more_than_t
     let reasons =
         |round: &Round| round.batch.censuses.iter().map(|one| one.1.reason).collect::<Vec<_>>();
     assert_eq!(reasons(&follower.round(at(1_500))), [CensusReason::Grew]);
+}
+
+#[test]
+fn one_that_was_never_read_is_read_before_one_that_grows_and_was() {
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    let mut follower = follower(&machine, &[]);
+    follower.senses.census_costs = Duration::from_secs(4);
+    follower.round(at(0));
+    machine.grow(10, 900_000);
+    machine.process(11, "ruby job.rb", RUBY);
+    follower.round(at(60));
+    follower.round(at(400));
+    follower.round(at(2_000));
+    let expected = [(10, CensusReason::First), (11, CensusReason::First), (10, CensusReason::Grew)];
+    assert_eq!(follower.senses.censuses, expected);
 }
 
 #[test]

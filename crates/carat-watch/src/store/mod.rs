@@ -8,12 +8,14 @@ mod format;
 mod lock;
 mod read;
 mod rows;
+mod set_back;
 mod thin;
 mod write;
 
 pub use error::WatchStoreError;
 pub use format::is_watch_store;
 pub use read::Period;
+pub use set_back::SetBack;
 pub use thin::StoreBounds;
 pub use write::Batch;
 
