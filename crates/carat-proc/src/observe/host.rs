@@ -10,7 +10,7 @@ use crate::observe::sampler::read_rollup;
 use crate::observe::{Mapping, Rollup, image_of, parse_mappings, parse_status};
 use crate::process::{
     ForestSigns, Grown, Identity, ProcError, ProcRoot, Program, RubyGroup, Stat, groups, program,
-    words_of,
+    shares_memory, words_of,
 };
 use carat_model::host::{HOST_SCHEMA, HostTrees, ProcessRole, RubyTree, ServerName, TreeProcess};
 use carat_model::{Bytes, command_line, one_line};
@@ -56,12 +56,7 @@ struct SeenProcess {
 pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
     let started = Instant::now();
     let mut notes = BTreeSet::new();
-    let all: HashMap<u32, SeenProcess> = root
-        .pids()
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|pid| Some((pid, find(root, pid)?)))
-        .collect();
+    let all = seen(root);
     let random = is_random(root);
     // Signs of all processes: an agent or a shell between two Rubies decides where they belong.
     let signs: Vec<ForestSigns> = all.values().map(|one| signs_of(root, one, random)).collect();
@@ -96,6 +91,21 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
         trees,
         notes: notes.into_iter().collect(),
     }
+}
+
+/// Every process of this moment, by pid, but those that run in the memory of their parent: they would count it twice.
+fn seen(root: &ProcRoot) -> HashMap<u32, SeenProcess> {
+    let pids = root.pids().unwrap_or_default().into_iter();
+    let mut all: HashMap<u32, SeenProcess> =
+        pids.filter_map(|pid| Some((pid, find(root, pid)?))).collect();
+    let borrows = |one: &SeenProcess| {
+        let parent = all.get(&one.stat.parent);
+        parent.is_some_and(|parent| shares_memory(root, &one.stat, &parent.stat))
+    };
+    let borrowed: Vec<u32> =
+        all.values().filter(|one| borrows(one)).map(|one| one.stat.pid).collect();
+    all.retain(|pid, _| !borrowed.contains(pid));
+    all
 }
 
 /// The sum of resident memory, which puts groups in an order.
@@ -439,5 +449,23 @@ mod tests {
         let no_time = ruby_trees(&root, HostLook { longest: Duration::ZERO, ..look });
         assert_eq!((no_time.trees[0].pss, no_time.trees.len()), (None, 2));
         assert!(no_time.trees[0].missing.iter().any(|why| why.contains("time")), "{no_time:?}");
+    }
+
+    #[test]
+    fn a_child_that_runs_in_the_memory_of_its_parent_counts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        process(at, 10, 1, "puma 6.6.0 (tcp://[::]:3000) [blog]\0", &maps(0x7f1));
+        process(at, 11, 10, "puma 6.6.0 (tcp://[::]:3000) [blog]\0", &maps(0x7f1));
+        for (pid, parent, state, flags) in [(10, 1, 'D', 0), (11, 10, 'S', 0x40)] {
+            let stat = format!(
+                "{pid} (ruby) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 1 1 0 0 20 0 1 0 {pid} 7000 500 1"
+            );
+            fs::write(at.join(format!("proc/{pid}/stat")), stat).unwrap();
+        }
+        let look = HostLook { longest: Duration::from_secs(60), now_ms: 5, only: None };
+        let found = ruby_trees(&ProcRoot::new(at.join("proc")), look);
+        assert_eq!(found.trees[0].pss, Some(Bytes(1_024_000)), "{found:?}");
+        assert_eq!(found.trees[0].processes.len(), 1);
     }
 }

@@ -4,6 +4,8 @@ use crate::process::Identity;
 
 /// A thread of the kernel, among `flags` (`PF_KTHREAD`, include/linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
+/// A process that was forked and has executed no program since (`PF_FORKNOEXEC`, include/linux/sched.h).
+const NOT_EXECUTED: u64 = 0x0000_0040;
 
 /// The fields of `/proc/PID/stat` that carat uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Stat {
     pub session: u32,
     /// Whether it is a thread of the kernel, which has no memory of its own.
     pub is_kernel_thread: bool,
+    /// Whether it was forked and has executed no program since.
+    pub has_not_executed: bool,
     /// Processor time of the process in clock ticks, user and system.
     pub own_ticks: u64,
     /// Processor time of children that were waited for, in clock ticks.
@@ -28,6 +32,8 @@ pub struct Stat {
     pub threads: u32,
     /// Start time in clock ticks since boot.
     pub start_ticks: u64,
+    /// Bytes of addresses and resident pages; `None` in a shortened text.
+    pub memory: Option<(u64, u64)>,
 }
 
 impl Stat {
@@ -62,10 +68,12 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
         group: small(&fields, 5)?,
         session: small(&fields, 6)?,
         is_kernel_thread: number(&fields, 9)? & KERNEL_THREAD != 0,
+        has_not_executed: number(&fields, 9)? & NOT_EXECUTED != 0,
         own_ticks: number(&fields, 14)?.saturating_add(number(&fields, 15)?),
         children_ticks: number(&fields, 16)?.saturating_add(number(&fields, 17)?),
         threads: small(&fields, 20)?,
         start_ticks: number(&fields, 22)?,
+        memory: number(&fields, 23).zip(number(&fields, 24)),
     })
 }
 

@@ -7,7 +7,7 @@ use carat_model::OutsideReading;
 use carat_model::{Ledger, Outcome, Recording, Results, Sample};
 use carat_outside::census::LookOptions;
 use carat_proc::observe::{compare_with_parents, group_use, known_figures, ledger, read_outside};
-use carat_proc::process::{ProcError, ProcRoot, Tree};
+use carat_proc::process::{ProcError, ProcRoot, Stat, Tree, with_own_memory};
 use carat_report::redact_outside;
 use carat_report::{Audience, redact_ledger};
 use std::path::{Path, PathBuf};
@@ -75,7 +75,8 @@ pub fn process_ledger(
     } else {
         // No token, because somebody else started the process.
         let mut tree = Tree::new(root.clone(), leader, "");
-        tree.members().iter().map(|stat| stat.identity()).collect()
+        let own = with_own_memory(root, tree.members());
+        own.iter().map(Stat::identity).collect()
     };
     let mut reading = request.look.as_ref().map(|look| read_outside(&members, look));
     let figures = known_figures(root, &members, reading.as_ref());

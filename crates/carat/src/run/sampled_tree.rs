@@ -14,7 +14,7 @@ use carat_proc::observe::{
     Probes, SampleOptions, SampledAllocations, Sampler, known_figures, ledger, memory_gate,
     read_outside,
 };
-use carat_proc::process::{Identity, ProcRoot, Stat, Tree};
+use carat_proc::process::{Identity, ProcRoot, Stat, Tree, with_own_memory};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeSet;
 use std::io;
@@ -331,12 +331,12 @@ impl<'a> SampledTree<'a> {
         self.scanned_at = Some(self.elapsed());
         let found =
             self.tree.as_mut().map(|tree| self.sampler.find_members(tree)).unwrap_or_default();
-        self.members = found.iter().map(Stat::identity).collect();
         if let Some(reaper) = self.reaper.as_deref_mut().filter(|_| self.launched) {
             // Strays too: if carat dies, only the list still knows of them.
-            let strays = self.tree.iter().flat_map(Tree::strays);
-            reaper.register(self.members.iter().chain(strays).copied());
+            let strays = self.tree.iter().flat_map(Tree::strays).copied();
+            reaper.register(found.iter().map(Stat::identity).chain(strays));
         }
+        self.members = with_own_memory(&self.root, found).iter().map(Stat::identity).collect();
         self.members.clone()
     }
 
