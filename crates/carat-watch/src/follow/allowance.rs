@@ -6,6 +6,8 @@ use std::time::Duration;
 const SAVED_S: f64 = 3.0;
 /// Debt that a reading may make which cannot wait, in seconds.
 const URGENT_S: f64 = 3.0;
+/// Debt that readings alone do not make, in seconds: what is above comes from the rounds.
+const DEBT_S: f64 = 2.0 * URGENT_S;
 /// The longest time between two rounds.
 const LONGEST: Duration = Duration::from_secs(120);
 
@@ -44,9 +46,12 @@ impl Allowance {
         self.left_s > -URGENT_S
     }
 
-    /// The time from one round to the next, if a round costs so much and nothing but it is done.
+    /// The time from one round to the next, if a round costs so much and nothing but it is done; longer where what belongs to
+    /// rounds and is not always done, such as writing and finding who is new, has made a debt.
     pub(crate) fn interval(&self, every: Duration, round: Duration) -> Duration {
-        let paid = Duration::try_from_secs_f64(round.as_secs_f64() / self.share).unwrap_or(LONGEST);
+        let excess = (-self.left_s - DEBT_S).max(0.0);
+        let seconds = (round.as_secs_f64() + excess) / self.share;
+        let paid = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST);
         every.max(paid.min(LONGEST.max(every)))
     }
 }
@@ -78,5 +83,17 @@ mod tests {
         let every = Duration::from_secs(10);
         let interval = |ms| allowance.interval(every, Duration::from_millis(ms)).as_secs();
         assert_eq!((interval(5), interval(50), interval(200), interval(9_000)), (10, 10, 40, 120));
+    }
+
+    #[test]
+    fn a_debt_that_readings_do_not_make_is_repaid_by_fewer_rounds() {
+        let mut allowance = Allowance::new(0.005);
+        let every = Duration::from_secs(10);
+        allowance.spend(Duration::from_secs(8));
+        assert_eq!(allowance.interval(every, Duration::ZERO), every, "as readings near the limit");
+        allowance.spend(Duration::from_millis(1_200));
+        assert_eq!(allowance.interval(every, Duration::ZERO).as_secs(), 40);
+        allowance.advance(Duration::from_secs(40));
+        assert_eq!(allowance.interval(every, Duration::ZERO), every);
     }
 }

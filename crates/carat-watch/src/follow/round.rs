@@ -117,7 +117,7 @@ impl<S: Senses> Follower<S> {
         let seconds = round.next.as_secs_f64();
         self.say("interval", backs_off, now, &mut round, || {
             format!(
-                "a round takes {:.0} ms of processor time, so there is one every {seconds:.0} s",
+                "a round takes {:.0} ms of processor time, and writing it more, so there is one every {seconds:.0} s",
                 cheap.as_secs_f64() * 1e3,
             )
         });
@@ -254,26 +254,11 @@ impl<S: Senses> Follower<S> {
 
     /// Reads what is due, what cannot wait first.
     fn read_due(&mut self, now: Moment, groups: &HashMap<String, GroupFigures>, round: &mut Round) {
-        let mut all = Vec::new();
-        for one in self.followed.values() {
-            let group = one.process.group.as_ref().and_then(|group| groups.get(group)).copied();
-            let GroupFigures { of_limit, pressure, .. } = group.unwrap_or_default();
-            let size = one.sample.and_then(|sample| sample.size());
-            let signs = DueSigns { at: now.since, size, of_limit, pressure };
-            if let Some(reason) = due(one.read.as_ref(), &signs, self.options.every)
-                && is_readable(one.stat.as_ref())
-            {
-                all.push((one.identity, reason, signs, one.read.map(|read| read.at)));
-            }
-        }
-        // One that was never read comes before one that grows: of it nothing would be known at its end.
-        all.sort_by_key(|(_, reason, signs, read)| {
-            (!is_urgent(*reason), *read, std::cmp::Reverse(signs.size))
-        });
+        let all = self.all_due(now, groups);
         let busy = is_busy(&self.root);
         let began = self.senses.cpu();
         let mut postponed = false;
-        for (identity, reason, signs, _) in all {
+        for (identity, reason, signs) in all {
             let may = match is_urgent(reason) {
                 true => self.allowance.allows_urgent(),
                 false => {
@@ -306,15 +291,42 @@ impl<S: Senses> Follower<S> {
                 round.batch.censuses.push((one.process.number, census));
             }
         }
-        let unreadable: Vec<&str> = self.followed.values().filter_map(refused).collect();
-        let (number, reason) = (unreadable.len(), unreadable.first().copied().unwrap_or_default());
-        let text = format!("the memory of {} cannot be read: {reason}", count(number, "process"));
-        self.say("unreadable memory", number > 0, now, round, || text.clone());
+        self.say_unreadable(now, round);
         self.say("postponed", postponed, now, round, || {
             let why =
                 if busy { "the machine is busy" } else { "it would cost more than its share" };
             format!("readings of memory are postponed: {why}")
         });
+    }
+
+    /// What is due, in the order in which it is read.
+    fn all_due(
+        &self,
+        now: Moment,
+        groups: &HashMap<String, GroupFigures>,
+    ) -> Vec<(Identity, CensusReason, DueSigns)> {
+        let mut all = Vec::new();
+        for one in self.followed.values().filter(|one| is_readable(one.stat.as_ref())) {
+            let group = one.process.group.as_ref().and_then(|group| groups.get(group)).copied();
+            let GroupFigures { of_limit, pressure, .. } = group.unwrap_or_default();
+            let size = one.sample.and_then(|sample| sample.size());
+            let signs = DueSigns { at: now.since, size, of_limit, pressure };
+            if let Some(reason) = due(one.read.as_ref(), &signs, self.options.every) {
+                all.push((one.read.map(|read| read.at), (one.identity, reason, signs)));
+            }
+        }
+        // One that was never read comes before one that grows: of it nothing would be known at its end.
+        all.sort_by_key(|(read, (_, reason, signs))| {
+            (!is_urgent(*reason), *read, std::cmp::Reverse(signs.size))
+        });
+        all.into_iter().map(|(_, one)| one).collect()
+    }
+
+    fn say_unreadable(&mut self, now: Moment, round: &mut Round) {
+        let all: Vec<&str> = self.followed.values().filter_map(refused).collect();
+        let (number, reason) = (all.len(), all.first().copied().unwrap_or_default());
+        let text = format!("the memory of {} cannot be read: {reason}", count(number, "process"));
+        self.say("unreadable memory", number > 0, now, round, || text.clone());
     }
 
     /// Whether a reading can wait until the machine is less busy.
