@@ -4,7 +4,7 @@
 //! one that leads to a chunk of the right size is right.
 
 use crate::bytes::word_in;
-use crate::hash::AddressSet;
+use crate::hash::{AddressMap, AddressSet};
 use crate::malloc::glibc::ring::ArenaRing;
 use crate::malloc::glibc::walk::size_of_header;
 use crate::malloc::table::{ChunkState, ChunkTable};
@@ -122,13 +122,13 @@ impl<'m> ListReader<'m> {
         found
     }
 
-    /// The chunks in the cache of a thread that a chunk of this size may hold, with their sizes; `None` if it holds none.
-    pub(super) fn cache(&mut self, user: u64, chunk: u64) -> Option<Vec<(u64, u64)>> {
+    /// The cache of a thread that a chunk of this size may hold; `None` if it holds none.
+    pub(super) fn cache(&mut self, user: u64, chunk: u64) -> Option<ThreadCache> {
         let shapes = SHAPES.iter().filter(|shape| shape.chunk == chunk);
         shapes.copied().find_map(|shape| self.cache_of(user, shape))
     }
 
-    fn cache_of(&mut self, user: u64, shape: CacheShape) -> Option<Vec<(u64, u64)>> {
+    fn cache_of(&mut self, user: u64, shape: CacheShape) -> Option<ThreadCache> {
         let heads_at = user.checked_add(shape.counts)?;
         let bytes = self.memory.copy(heads_at, shape.bins * 8)?;
         let heads = bytes.chunks_exact(8).map(|word| word_in(word, 0).unwrap_or(0));
@@ -145,7 +145,8 @@ impl<'m> ListReader<'m> {
             broken += u32::from(self.cache_bin(bin, head, &mut list).is_none());
         }
         // The thread may use a list while it is read. Its sound part counts; the key proves that it is one.
-        (!list.chunks.is_empty() && broken * 4 <= lists).then_some(list.chunks)
+        let key = list.key.filter(|_| !list.chunks.is_empty() && broken * 4 <= lists)?;
+        Some(ThreadCache { user, key, chunks: list.chunks })
     }
 
     fn cache_bin(&mut self, bin: u64, head: u64, list: &mut CacheList) -> Option<()> {
@@ -171,6 +172,28 @@ impl<'m> ListReader<'m> {
             }
         }
     }
+}
+
+/// What may be the cache of a thread.
+pub(super) struct ThreadCache {
+    /// Address of its struct.
+    user: u64,
+    /// What all its chunks have in their second word.
+    key: u64,
+    /// The chunks with their sizes.
+    pub(super) chunks: Vec<(u64, u64)>,
+}
+
+/// Leaves the caches of this malloc. From 2.29 on a key is the address of the cache's struct, and from 2.34 on a random number
+/// that all caches of the process have (`tcache_key`, malloc/malloc.c). Other memory that looks like a cache has no such key.
+pub(super) fn with_true_keys(caches: &mut Vec<ThreadCache>) {
+    let mut chunks: AddressMap<usize> = AddressMap::default();
+    for cache in caches.iter() {
+        *chunks.entry(cache.key).or_default() += cache.chunks.len();
+    }
+    // The number is not known, but most cached chunks have it.
+    let common = chunks.into_iter().max_by_key(|(key, chunks)| (*chunks, *key)).map(|most| most.0);
+    caches.retain(|cache| cache.key == cache.user || Some(cache.key) == common);
 }
 
 /// The chunks of one cache.

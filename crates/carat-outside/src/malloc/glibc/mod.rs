@@ -21,7 +21,7 @@ use crate::malloc::present::PresentRuns;
 use crate::malloc::table::{ChunkList, ChunkTable};
 use crate::memory::Memory;
 use arena::{ArenaJob, WalkedArena, read_arena};
-use caches::{ListReader, mark_cached};
+use caches::{ListReader, mark_cached, with_true_keys};
 use mapped::{NotMapped, find_mapped};
 use ring::ArenaRing;
 use std::collections::HashSet;
@@ -96,10 +96,12 @@ fn find_cached(memory: &dyn Memory, readings: &[WalkedArena]) -> CachedChunks {
     let mut lists = ListReader::new(memory, spans);
     let mut found = CachedChunks::default();
     let mut seen = HashSet::new();
-    for candidate in readings.iter().flat_map(|reading| &reading.caches) {
-        let Some(cache) = lists.cache(candidate.user(), candidate.size) else { continue };
+    let candidates = readings.iter().flat_map(|reading| &reading.caches);
+    let mut caches = candidates.filter_map(|chunk| lists.cache(chunk.user(), chunk.size)).collect();
+    with_true_keys(&mut caches);
+    for cache in caches {
         found.caches += 1;
-        for (address, size) in cache {
+        for (address, size) in cache.chunks {
             let place = places.partition_point(|place| place.1 <= address);
             // A thread may put a chunk back while another's cache is read.
             if let Some((_, _, number)) = places.get(place).filter(|_| seen.insert(address)) {

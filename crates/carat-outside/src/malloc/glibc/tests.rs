@@ -100,6 +100,25 @@ fn links_are_followed_in_the_form_before_2_32_and_in_the_present_one() {
 }
 
 #[test]
+fn memory_that_looks_like_a_cache_but_has_another_key_is_none() {
+    let mut made = FakeMalloc::new(FakeMemory::default(), 112);
+    let held = made.chunk(0, 0x60, true);
+    // Before the cache, so that it is read first.
+    let other = made.chunk(0, 0x290, true);
+    let chunks: Vec<u64> = (0..7).map(|_| made.chunk(0, 0x60, true)).collect();
+    made.cache(0, &chunks, 0x60, true);
+    made.memory.write_word(other + 16 + 128 + (0x60 - 32) / 16 * 8, held + 16);
+    // As in a list of one chunk: no further one, and something where the key is.
+    made.memory.write_word(held + 16, 0);
+    made.memory.write_word(held + 24, 7);
+    let reading = read(&mut made.finish());
+    assert_eq!(reading.census.thread_caches, 1);
+    assert_eq!(reading.census.arenas[0].thread_cached.chunks, 7);
+    let number = reading.chunks.exact(held + 16).unwrap();
+    assert_eq!(reading.chunks.get(number).unwrap().state, ChunkState::Live);
+}
+
+#[test]
 fn chunks_of_fastbins_are_free_and_are_trimmed_with_their_neighbours() {
     let mut made = FakeMalloc::new(FakeMemory::default(), 112);
     made.chunk(0, 0x2000, false);
