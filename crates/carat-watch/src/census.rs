@@ -45,6 +45,7 @@ pub(crate) fn census(
     let search = |class: &str| {
         let found = found.ok_or("it could not be read")?;
         let who = find_keeper(found, class, &SEARCH, &options)?;
+        // Of unknown memory there is no share, so every object that keeps others is named.
         let least = Bytes((pss.unwrap_or_default().0 as f64 * NAMED) as u64);
         Ok(keeper(&who, class, least))
     };
@@ -81,6 +82,7 @@ fn kept(
     classes: &[WatchedClass],
     search: impl FnOnce(&str) -> Result<String, String>,
 ) -> Option<WatchedKeeper> {
+    // Without an earlier reading nothing is known to grow.
     let before = order.before?;
     let Some(class) = grown_most(before, classes) else { return before.kept.clone() };
     let is_known = |kept: &&WatchedKeeper| {
@@ -90,6 +92,7 @@ fn kept(
     if let Some(known) = before.kept.as_ref().filter(is_known) {
         return Some(known.clone());
     }
+    // It costs more than the reading itself, so one that is not paid for repeats what is known.
     if !order.may_search {
         return before.kept.clone();
     }
@@ -136,6 +139,7 @@ fn classes_of(census: &Census) -> (Vec<WatchedClass>, bool) {
             malloc_bytes: class.malloc_bytes,
         })
         .collect();
+    // By bytes, not by objects: a few large ones are what fills the memory.
     all.sort_by_key(|class| std::cmp::Reverse(class.bytes()));
     let cut = all.len() > CLASSES;
     all.truncate(CLASSES);

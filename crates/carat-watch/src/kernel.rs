@@ -46,6 +46,7 @@ pub(crate) struct EndReader {
 impl EndReader {
     pub(crate) fn new(root: &ProcRoot) -> Self {
         let namespace = std::fs::read_link(root.path().join("self/ns/pid"));
+        // The log has the numbers of the first namespace, which mean other processes in any other one.
         let is_first = namespace.is_ok_and(|name| name.as_os_str() == FIRST_NAMESPACE);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         // Readable for root, and for all where `kernel.dmesg_restrict` is 0 and the file's mode allows it.
@@ -80,6 +81,7 @@ impl EndReader {
     /// Whether the log names a process as killed since it started; `None` where the log cannot be read.
     pub(crate) fn in_log(&mut self, process: Identity) -> Option<bool> {
         self.log.as_ref()?;
+        // Only when one has ended: the log can be long, and nothing else needs it.
         self.read_log();
         let started = process.start_ticks / rustix::param::clock_ticks_per_second().max(1);
         Some(self.kills.get(&process.pid).is_some_and(|at| *at >= started))
@@ -129,6 +131,7 @@ fn status_of(handle: &OwnedFd) -> Option<ExitStatus> {
 
 /// A status of wait(2): the signal in the lower seven bits, the code above the eighth.
 fn decode(status: i32) -> ExitStatus {
+    // The encoding of wait(2): the signal in the low seven bits, above them whether there is a core.
     match status & 0x7f {
         0 => ExitStatus::Exited((status >> 8) & 0xff),
         signal => ExitStatus::Signal(signal),

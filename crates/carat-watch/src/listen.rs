@@ -40,6 +40,7 @@ impl ListenAddress {
                 "`{text}` is no address; write for example 127.0.0.1:9394 or unix:/run/carat.sock"
             )
         })?;
+        // There is no password, so being able to connect is the only right that is checked.
         match address.ip().is_loopback() {
             true => Ok(Self::Loopback(address)),
             false => Err(format!(
@@ -74,6 +75,7 @@ impl MetricsListener {
                 thread::spawn(move || answer_all(listener.incoming(), &served));
                 (place, None)
             }
+            // The socket of a watch that was killed stays, and binding to its name would fail.
             ListenAddress::Unix(path) => {
                 remove_stale(path)?;
                 let listener = UnixListener::bind(path)?;
@@ -92,6 +94,7 @@ impl MetricsListener {
 
     /// Replaces what is served.
     pub fn serve(&self, text: String) {
+        // A thread that panicked left a whole text behind, because texts are only replaced.
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 }
@@ -121,6 +124,7 @@ fn answer_all<S: Read + Write + AsFd>(
     for mut stream in connections.flatten() {
         let limited = [Timeout::Recv, Timeout::Send]
             .map(|which| set_socket_timeout(&stream, which, Some(PATIENCE)).is_ok());
+        // Without a limit one client that sends nothing would keep out all the others.
         if limited == [true, true] {
             let _ = answer(&mut stream, text);
         }
@@ -132,6 +136,7 @@ fn answer(stream: &mut (impl Read + Write), text: &Mutex<String>) -> io::Result<
     let request = read_head(stream)?;
     let mut words = request.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    // Some collectors append parameters, which have no meaning here.
     let path = path.split('?').next().unwrap_or_default();
     match (method, path) {
         ("GET" | "HEAD", "/metrics") => {

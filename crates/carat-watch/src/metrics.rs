@@ -130,6 +130,7 @@ fn plain_labels(process: &WatchedProcess) -> String {
 
 /// The value of a label: a process chose it, so it may hold anything.
 fn escaped(text: &str) -> String {
+    // A line feed would end the line, and with it the series.
     let text: String = text.chars().filter(|c| !c.is_control()).take(VALUE).collect();
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
@@ -147,6 +148,7 @@ fn parts(out: &mut String, state: &MetricState<'_>, labels: &[String]) {
 }
 
 fn word(kind: PartKind) -> String {
+    // The word of the JSON exports, so that one part has one name everywhere.
     let json = serde_json::to_string(&kind).unwrap_or_default();
     json.trim_matches('"').to_owned()
 }

@@ -98,6 +98,7 @@ impl Recorder<Kernel> {
         options: WatchOptions,
         now: Moment,
     ) -> Result<(Self, Vec<String>), WatchStoreError> {
+        // Once for the whole watch: a handle from before the end is the only way to a status afterwards.
         let ends = EndReader::new(root);
         let senses = Kernel { root: root.clone(), ends, owners: options.owners };
         Self::with(root, path, options, senses, now)
@@ -117,6 +118,7 @@ impl<S: Senses> Recorder<S> {
         let mut follower =
             Follower::new(root.clone(), options.follow, senses, store.next_number()?);
         let (unfinished, alive) = (store.unfinished(boot.as_deref())?, store.alive_ms()?);
+        // Before the first round, so that a process that is still there keeps its number and its history.
         let resumed = follower.resume(unfinished, alive, now);
         let mut says = Vec::new();
         if let Some(moved) = store.moved() {
@@ -135,6 +137,7 @@ impl<S: Senses> Recorder<S> {
             began: now,
             is_blocked: false,
         };
+        // At once: whoever reads the store meanwhile must not see ended processes as running.
         recorder.write(now, &mut says);
         Ok((recorder, says))
     }
@@ -185,6 +188,7 @@ impl<S: Senses> Recorder<S> {
     /// Writes what is still in memory.
     pub fn finish(&mut self, now: Moment) -> Vec<String> {
         let mut says = Vec::new();
+        // Due now: until the next watch nobody thins, and the file may be full.
         self.thin_at = Duration::ZERO;
         self.write(now, &mut says);
         if self.is_blocked {
@@ -208,13 +212,16 @@ impl<S: Senses> Recorder<S> {
                         "the store can be written again; nothing that was kept is lost".into(),
                     );
                 }
+                // The moment and the boot stay, because an event may be written before the next round.
                 let (at_ms, boot) = (self.pending.at_ms, self.pending.boot.take());
                 self.pending = Batch { at_ms, boot, ..Batch::default() };
                 self.thin(now, says);
             }
             Err(error) => {
+                // The disk may be full, and the pages that the store itself has free are the only ones it can give.
                 self.store.make_room();
                 let dropped = self.pending.shorten(PENDING);
+                // Only when it begins: a full disk would fill the log with one line a round.
                 if !std::mem::replace(&mut self.is_blocked, true) {
                     says.push(format!("{error}; samples are kept in memory meanwhile"));
                 }

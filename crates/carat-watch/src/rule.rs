@@ -94,11 +94,13 @@ impl Rule {
                     RuleFigure::Swap => one.swap,
                 }
             }
+            // Of a group the answer is to end one of its workers, since the others would take the server along.
             RuleSubject::Group if one.process.role != ProcessRole::Worker => return Some(false),
             RuleSubject::Group => group.and_then(|group| group.used),
         }?;
         let above = match self.above {
             RuleAmount::Bytes(bytes) => bytes as f64,
+            // Unknown without a limit: nothing is ended because of a figure that nobody knows.
             RuleAmount::OfLimit(share) => group?.limit?.0 as f64 * share,
         };
         Some(found.0 as f64 > above)
@@ -194,6 +196,7 @@ impl RuleWatch {
         for (place, rule) in self.rules.iter().enumerate() {
             let mut holding: Vec<&RuleProcess<'_>> =
                 all.iter().filter(|one| rule.holds(one) == Some(true)).collect();
+            // The largest: ending it frees most, and the number makes equal ones a fixed order.
             holding.sort_by_key(|one| std::cmp::Reverse((one.pss.or(one.rss), one.process.number)));
             held.extend(holding.iter().map(|one| (place, one.process.number)));
             // One round may be a peak that is over by the next.
@@ -202,6 +205,7 @@ impl RuleWatch {
             if self.last.get(&place).is_some_and(|last| now.saturating_sub(*last) < bounds.pause) {
                 continue;
             }
+            // Also where it is refused below, or the refusal would be said in every round.
             self.last.insert(place, now);
             let others = all.iter().filter(|one| {
                 one.process.tree == chosen.process.tree

@@ -33,6 +33,7 @@ pub(crate) fn due(
 ) -> Option<CensusReason> {
     let Some(before) = before else { return Some(CensusReason::First) };
     let passed = now.at.saturating_sub(before.at);
+    // The most urgent reason first, because only one of them is written beside the reading.
     if crossed(before.of_limit, now.of_limit) && passed >= every {
         return Some(CensusReason::NearLimit);
     }

@@ -21,6 +21,7 @@ pub(crate) struct Finder {
 impl Finder {
     /// Whether a Ruby is among those that are new.
     pub(super) fn judge(&mut self, root: &ProcRoot, stats: &HashMap<u32, Stat>) -> bool {
+        // A number that is given again would otherwise have the judgement of the earlier process.
         self.judged.retain(|pid, _| stats.contains_key(pid));
         let now = uptime(root).unwrap_or(u64::MAX);
         let hertz = rustix::param::clock_ticks_per_second().max(1);
@@ -40,6 +41,7 @@ impl Finder {
                 continue;
             }
             judged += 1;
+            // Not judged where it cannot be read: it may have ended, or be readable in the next round.
             let Some(is_ruby) = is_ruby(root, stat.pid) else { continue };
             found |= is_ruby;
             self.judged.insert(stat.pid, (stat.start_ticks, stat.comm.clone(), is_ruby));

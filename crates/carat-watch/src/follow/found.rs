@@ -21,6 +21,7 @@ impl<S: Senses> Follower<S> {
     /// Follows Rubies that are new, and looks at all again when it is time.
     pub(super) fn find_new(&mut self, stats: &HashMap<u32, Stat>, now: Moment, round: &mut Round) {
         let is_first = self.finder.next.is_none();
+        // The first look is worth its cost whatever it is: without it there is nothing to watch.
         if !is_first && !self.may_find() {
             return;
         }
@@ -28,6 +29,7 @@ impl<S: Senses> Follower<S> {
         if !found && self.finder.next.is_some_and(|next| now.since < next) {
             return;
         }
+        // No time for processor shares: a watch has its own samples.
         let look = HostLook { longest: Duration::ZERO, now_ms: now.wall_ms, only: None };
         let host = ruby_trees(&self.root, look);
         let mut there = BTreeSet::new();
@@ -86,6 +88,7 @@ impl<S: Senses> Follower<S> {
             end: None,
         };
         let is_new = known.is_none();
+        // Unchanged ones are not written again: there may be hundreds at every look.
         if known.as_ref() != Some(&process) {
             round.batch.processes.push(process.clone());
         }
@@ -94,6 +97,7 @@ impl<S: Senses> Follower<S> {
             (followed.process, followed.folder) = (process, folder);
             return false;
         }
+        // From now on, because the kernel gives no handle of a process that is gone.
         self.senses.attend(identity);
         self.next_number += 1;
         event(round, now, Some(number), "is followed".into());

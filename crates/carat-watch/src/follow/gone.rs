@@ -48,6 +48,7 @@ impl<S: Senses> Follower<S> {
                 }
                 _ => EndCause::Unwatched,
             };
+            // A clock that was set back must not put the end after this moment.
             let at_ms = alive_ms.unwrap_or(now.wall_ms).min(now.wall_ms);
             let end = Some(ProcessEnd { at_ms, cause, evidence });
             round.batch.processes.push(WatchedProcess { end, ..process });

@@ -15,6 +15,7 @@ pub(super) struct HourOfSizes(VecDeque<(Duration, Bytes)>);
 
 impl HourOfSizes {
     pub(super) fn add(&mut self, at: Duration, size: Bytes) {
+        // One a minute is enough for the slope of an hour, and rounds come every few seconds.
         if self.0.back().is_some_and(|(last, _)| at < *last + MINUTE) {
             return;
         }

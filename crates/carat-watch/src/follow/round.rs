@@ -80,6 +80,7 @@ impl<S: Senses> Follower<S> {
     /// Looks once.
     pub fn round(&mut self, now: Moment) -> Round {
         self.rounds += 1;
+        // Before anything is spent: what this round may cost includes the time since the last one.
         self.allowance.advance(now.since);
         // What was done since the last round: the store, metrics, rules, and at first the start.
         self.charge();
@@ -92,6 +93,7 @@ impl<S: Senses> Follower<S> {
         let machine_kills = oom_kills(&self.root);
         let stats = self.stats();
         self.find_gone(&stats, now, &mut round);
+        // After the ends, which compare the count of now with that of the last round.
         self.machine_kills = machine_kills;
         // Not part of what every round costs: all trees are looked at only when one is new.
         let before = self.senses.cpu();
@@ -146,6 +148,7 @@ impl<S: Senses> Follower<S> {
         let passed = now.since.saturating_sub(last.since).as_millis();
         let expected = last.wall_ms.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
         let jump = now.wall_ms.abs_diff(expected);
+        // A clock that is adjusted slowly differs by less, and that changes no conclusion.
         if jump < JUMP_MS {
             return;
         }
@@ -228,6 +231,7 @@ impl<S: Senses> Follower<S> {
     /// Proportional memory, of those first for which it is oldest.
     fn read_proportional(&mut self, now: Moment) {
         let mut all: Vec<&mut Followed> = self.followed.values_mut().collect();
+        // The order of the last readings, so that none waits for ever where few are affordable.
         all.sort_by_key(|one| one.pss_at);
         let before = self.senses.cpu();
         for one in all {
@@ -242,6 +246,7 @@ impl<S: Senses> Follower<S> {
             else {
                 continue;
             };
+            // It could not be sampled in this round, so the figure would stand beside older ones.
             if sample.at_ms != now.wall_ms {
                 continue;
             }
@@ -265,6 +270,7 @@ impl<S: Senses> Follower<S> {
                     self.allowance.allows() && !(busy && self.can_wait(identity, reason, &signs))
                 }
             };
+            // A quarter of the interval: rounds must not be late for long, because ends are seen in them.
             if !may || self.senses.cpu().saturating_sub(began) > self.options.every / 4 {
                 postponed = true;
                 continue;
@@ -351,6 +357,7 @@ impl<S: Senses> Follower<S> {
         round: &mut Round,
         text: impl Fn() -> String,
     ) {
+        // Forgotten, so that it is said again when it holds again.
         if !holds {
             self.said.remove(what);
         } else if self.said.insert(what) {
@@ -412,6 +419,7 @@ fn is_readable(stat: Option<&Stat>) -> bool {
 fn proportional(root: &ProcRoot, process: Identity) -> Option<(Bytes, Bytes)> {
     let status: Status = parse_status(&root.read(process.pid, "status").ok()?);
     let covered = status.page_tables.map_or(0, |tables| tables.0.saturating_mul(512));
+    // The kernel walks all page tables for the figure, and holds up the process meanwhile.
     if covered.saturating_sub(status.rss.unwrap_or_default().0) > COVERED {
         return None;
     }

@@ -41,6 +41,7 @@ pub(super) fn header(real: &Path, path: &Path) -> Result<Found, WatchStoreError>
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(WatchStoreError::io(path, &error)),
     };
+    // Once more, of what was opened: the name may mean another file by now.
     if !file.metadata().is_ok_and(|found| found.is_file()) {
         return Err(WatchStoreError::Foreign(path.to_owned()));
     }
@@ -95,6 +96,7 @@ pub(super) fn check(
 ) -> Result<(), WatchStoreError> {
     let failed = |error| WatchStoreError::from_sqlite(path, &error);
     let found = definitions(connection).map_err(failed)?;
+    // Made from the schema itself, so that its text is in one place.
     let expected = Connection::open_in_memory()
         .and_then(|empty| {
             empty.execute_batch(SCHEMA)?;
@@ -105,6 +107,7 @@ pub(super) fn check(
     if found != expected {
         return Err(WatchStoreError::Foreign(path.to_owned()));
     }
+    // Reading every page is for the one that will write; a reader meets the damage where it is.
     if !whole {
         return Ok(());
     }

@@ -153,6 +153,7 @@ impl WatchStore {
             }
             None => None,
         };
+        // Of its whole life, not of a period: growth is compared with an early reading.
         let mut censuses = self.censuses(process.number)?;
         let last = censuses.pop();
         let earlier = compared(censuses, process.first_ms);

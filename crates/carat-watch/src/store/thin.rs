@@ -67,6 +67,7 @@ impl WatchStore {
         let damaged: u64 = self.damaged().iter().map(|one| one.bytes).sum();
         let most = bounds.most.saturating_sub(damaged);
         for halvings in 0..=HALVINGS.1 {
+            // First the levels come sooner, which keeps all of the time; only then what is oldest goes.
             let ages = halvings.min(HALVINGS.0);
             let keep = bounds.keep.as_millis() as u64 >> halvings.saturating_sub(HALVINGS.0);
             let from = match halvings {

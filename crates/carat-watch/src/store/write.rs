@@ -28,6 +28,7 @@ impl Batch {
     /// Adds what a later round found.
     pub fn append(&mut self, mut later: Self) {
         self.at_ms = later.at_ms;
+        // The name of the boot may have been unreadable in the later round only.
         self.boot = later.boot.or(self.boot.take());
         self.processes.append(&mut later.processes);
         self.samples.append(&mut later.samples);
@@ -84,6 +85,7 @@ impl WatchStore {
             batch.groups.iter().try_for_each(|one| write_group(&transaction, one))?;
             batch.censuses.iter().try_for_each(|(of, one)| write_census(&transaction, *of, one))?;
             batch.events.iter().try_for_each(|one| write_event(&transaction, one))?;
+            // In the same transaction: the moment says up to when everything else is complete.
             transaction.execute(
                 "INSERT OR REPLACE INTO watch VALUES (1, ?1, ?2)",
                 params![signed(batch.at_ms), batch.boot],
