@@ -37,6 +37,7 @@ type Named = Map<String, Value>;
 /// # Errors
 /// If a value cannot be written as JSON.
 pub fn figures(results: &Results, audience: Audience) -> Result<String, serde_json::Error> {
+    // First of all, so that no figure below can name what is hidden.
     let results = &redact_results(results, audience);
     let variants: Named = results
         .info
@@ -44,6 +45,7 @@ pub fn figures(results: &Results, audience: Audience) -> Result<String, serde_js
         .iter()
         .map(|variant| (variant.name.clone(), Value::Object(of_variant(results, variant))))
         .collect();
+    // Beside the variants, because a JSON object has no order.
     let order: Vec<&str> = results.info.variants.iter().map(|v| v.name.as_str()).collect();
     let whole = json!({
         "schema": FIGURES_SCHEMA,
@@ -82,6 +84,7 @@ fn typical(seconds: impl Iterator<Item = f64>) -> Option<String> {
 fn of_variant(results: &Results, variant: &Variant) -> Named {
     let name = variant.name.as_str();
     let trials: Vec<&Trial> = facts::counted_trials(results, name).collect();
+    // Of this variant alone: a sentence is about one variant and its controls.
     let sentences = control_sentences(results).into_iter().filter(|one| one.variant == name);
     let parts: Vec<String> = sentences.map(|sentence| sentence.whole()).collect();
     let saving = part_differences(results).into_iter().find(|one| one.variant == name);
@@ -218,11 +221,13 @@ fn ledger(trials: &[&Trial]) -> Named {
             continue;
         }
         let sizes: Vec<f64> = sizes.into_iter().map(|size| size.unwrap_or(0.0)).collect();
+        // The word of the JSON exports, so that one part has one name in all files.
         if let Ok(Value::String(key)) = serde_json::to_value(kind) {
             add(&mut named, &key, median_of(Unit::Bytes, &sizes));
         }
     }
     let all: Vec<f64> = ledgers.iter().map(|ledger| ledger.pss.0 as f64).collect();
+    // A median by itself: medians of parts do not add up to the median of the whole.
     let rest: Vec<f64> = ledgers.iter().map(|ledger| ledger.unexplained as f64).collect();
     add(&mut named, "all", median_of(Unit::Bytes, &all));
     add(&mut named, "unexplained", median_of(Unit::Bytes, &rest));

@@ -56,6 +56,7 @@ fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
     for (process, jit) in ledger.processes.iter().filter_map(|one| Some((one, one.jit?))) {
         write_jit(out, process, jit)?;
     }
+    // A single arena is all of malloc, which the parts have already.
     for process in ledger.processes.iter().filter(|process| process.arenas.len() > 1) {
         write_arenas(out, process)?;
     }
@@ -150,6 +151,7 @@ fn write_parts(out: &mut String, ledger: &Ledger) -> fmt::Result {
     }
     let share = percent_of(ledger.unexplained as f64, ledger.pss, 1);
     let size = Bytes(ledger.unexplained.unsigned_abs());
+    // Sizes have no sign: the parts may exceed the total by what changed during the reading.
     let sign = if ledger.unexplained < 0 { "-" } else { "" };
     writeln!(out, "{:<28}{:>11}{share:>9}", "unexplained", format!("{sign}{size}"))?;
     let shared = ledger.pss.saturating_sub(ledger.uss);
@@ -197,6 +199,7 @@ fn write_files(out: &mut String, ledger: &Ledger) -> fmt::Result {
 
 /// Files with their bytes, the largest first; `None` without one.
 fn file_list(files: &[(&str, Bytes)]) -> Option<String> {
+    // Their sum is said, because many small files can be most of it.
     let rest: Bytes = files.iter().skip(FILES).map(|(_, bytes)| *bytes).sum();
     let named = files.iter().take(FILES);
     let mut parts: Vec<String> =
@@ -208,6 +211,7 @@ fn file_list(files: &[(&str, Bytes)]) -> Option<String> {
 }
 
 fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
+    // The figures of a single process are those of the tree above.
     if ledger.processes.len() < 2 {
         return Ok(());
     }
@@ -277,6 +281,7 @@ pub(crate) fn largest_arenas(process: &ProcessLedger) -> Vec<&Arena> {
 /// Ruby's compiler, unless it is off.
 fn write_jit(out: &mut String, process: &ProcessLedger, jit: JitUse) -> fmt::Result {
     let code = process.parts.iter().find(|part| part.kind == PartKind::Jit);
+    // With an unknown count it is shown: code is proof enough that it runs.
     let Some(code) = code.filter(|_| jit.compiled != Some(0)) else { return Ok(()) };
     let reserved = jit.reserved.map(|bytes| format!(" in {bytes} of addresses"));
     let compiled =

@@ -46,6 +46,7 @@ fn write_glibc(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
         Bytes(malloc.trimmable_bytes()),
     )?;
     writeln!(out, "    {}", fragmentation(&total, total.occupancy.pages()))?;
+    // Only where there are some: in nearly every reading the chunks are complete.
     if total.missing_bytes > 0 {
         writeln!(
             out,
@@ -101,6 +102,7 @@ pub(crate) fn shares(percentages: &[u8]) -> Vec<f64> {
 
 /// Who holds malloc's memory, and what nobody holds.
 pub(crate) fn write_owners(out: &mut String, owners: &OwnerCensus, most: usize) -> fmt::Result {
+    // The shares are of what is in use; what is free has no holder by its nature.
     let all = owners.held().plus(owners.nobody);
     writeln!(
         out,
@@ -118,6 +120,7 @@ pub(crate) fn write_owners(out: &mut String, owners: &OwnerCensus, most: usize) 
             writeln!(out, "    of it {} would be freed by a collection", Bytes(garbage.present))?;
         }
     }
+    // In one line, so that the lines add up to the total above.
     let rest = owners.holders.iter().skip(most);
     let rest = rest.fold((0, ChunkAmount::default()), |(count, sum), holder| {
         (count + 1, sum.plus(holder.amount))

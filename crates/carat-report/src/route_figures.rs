@@ -37,12 +37,14 @@ struct RouteValues {
 
 /// Every route or step in the order of the load, and under each every variant; empty if the load has only one route.
 fn route_rows(results: &Results) -> Vec<RouteRow> {
+    // Of all variants together, so that every table has the same routes in one order.
     let counted = results.trials.iter().filter(|trial| facts::counts(trial));
     let keys = keys(counted.filter_map(|trial| trial.load.as_ref()));
     let mut rows = Vec::new();
     for key in &keys {
         for variant in &results.info.variants {
             let trials = facts::counted_trials(results, &variant.name);
+            // A variant without the route has no row: zero responses would be a figure.
             rows.extend(row(trials.filter_map(|trial| trial.load.as_ref()), &variant.name, key));
         }
     }

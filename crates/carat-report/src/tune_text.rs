@@ -27,6 +27,7 @@ pub fn tune_text(report: &SearchReport, details: bool) -> String {
 
 fn write_outcome(out: &mut String, report: &SearchReport, details: bool) -> fmt::Result {
     let outcome = &report.outcome;
+    // In the order of time: the answer comes after what failed before it.
     for attempt in &outcome.attempts {
         write_attempt(out, attempt)?;
     }
@@ -40,6 +41,7 @@ fn write_outcome(out: &mut String, report: &SearchReport, details: bool) -> fmt:
     }
     writeln!(out, "\n{}, {}", count(outcome.trials, "trial"), duration(outcome.seconds))?;
     let lines = outcome.recommendation.iter().flat_map(|found| commands(report, found));
+    // Last, where it is still to be seen when a long text has scrolled away.
     for (line, label) in lines.zip(["Use it", "Or"]) {
         writeln!(out, "{label:<11}{line}")?;
     }
@@ -115,6 +117,7 @@ fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
     let confirmed = outcome.recommendation.as_ref().map(|found| found.text.as_str());
     let confirmed = outcome.tried.iter().position(|tried| confirmed == Some(&tried.text));
     let mut listed = front.clone();
+    // Before it is cut: those beyond a limit are the ones to be left out.
     limits_first(outcome, &mut listed);
     listed.truncate(LISTED);
     // The confirmed one is listed even if a lucky trial of another beats it.
@@ -163,6 +166,7 @@ fn write_failures(out: &mut String, outcome: &TuneOutcome, most: usize) -> fmt::
     let (all, some) = (outcome.tried.len(), failed.len());
     writeln!(out, "\nTrials failed under {some} of {}:", count(all, "configuration"))?;
     for (text, failure) in failed.iter().take(most) {
+        // The first line has the error; behind it Ruby prints the backtrace.
         let failure = shorten(failure.lines().next().unwrap_or_default(), FAILURE);
         writeln!(out, "  {}: {failure}", shorten(text, CONFIGURATION))?;
     }

@@ -18,6 +18,7 @@ impl Settings {
         // Only a warning: which malloc will serve is a forecast here.
         self.warn_of_other_mallocs(&mut server);
         self.left_undone().for_each(|undone| server.warn(undone.to_owned()));
+        // In the order of the catalogue: a setting may look at what an earlier one has set.
         for setting in self.chosen() {
             setting.apply(&mut server)?;
         }
@@ -47,6 +48,7 @@ impl Settings {
     fn check_requirements(&self) -> Result<(), ApplyError> {
         for setting in self.chosen().filter(|setting| !setting.is_default()) {
             let name = setting.definition.name;
+            // Refused rather than ignored: alone it has no effect, and a trial of it would show none.
             if let Some((required, example)) = setting.definition.requires
                 && !self.is_chosen(required)
             {
@@ -84,6 +86,7 @@ impl Settings {
         if let Some(inherited) = inherited {
             return Some(format!("{inherited}, which LD_PRELOAD names"));
         }
+        // Last: preloaded libraries are searched before those with which a program is linked (ld.so(8)).
         let linked = server.context.linked?.name();
         Some(format!("{linked}, with which this Ruby is linked"))
     }

@@ -117,6 +117,7 @@ impl Settings {
         if name == "profile" {
             let profile = profile::find(value.trim());
             let profile = profile.ok_or_else(|| SettingError::Profile(value.to_owned()))?;
+            // By name too, because a profile can leave something undone that its settings do not show.
             self.profiles.insert(profile.name);
             return profile.settings.iter().try_for_each(|(name, value)| self.set(name, value));
         }
@@ -252,6 +253,7 @@ impl Settings {
                 // A nested table is a longer name: `malloc.top_pad` is one setting either way.
                 toml::Value::Table(inner) => self.read_table(&format!("{name}."), inner)?,
                 toml::Value::String(text) => self.set(&name, text)?,
+                // A switch is a word, and TOML has values of its own for both.
                 toml::Value::Boolean(true) => self.set(&name, "on")?,
                 toml::Value::Boolean(false) => self.set(&name, "off")?,
                 toml::Value::Array(items) => self.set(&name, &joined(items))?,

@@ -69,6 +69,7 @@ fn parse_ruby_version(bytes: &[u8]) -> Option<RubyVersion> {
     memchr::memmem::find_iter(bytes, b"ruby ").find_map(|start| {
         // Number and year stand within the first 32 bytes.
         let text = &bytes[start..bytes.len().min(start + 32)];
+        // A string of C ends at its first null.
         let text = String::from_utf8_lossy(text.split(|byte| *byte == 0).next()?).into_owned();
         let mut words = text.split(' ').skip(1);
         let number = words.next()?;

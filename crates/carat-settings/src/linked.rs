@@ -21,9 +21,11 @@ pub fn linked_malloc(root: &Path, program: &Path) -> Option<AllocatorKind> {
 
 /// The malloc of a library that a program needs; `None` if it has none.
 fn of_library(root: &Path, program: &Path, elf: &Elf<'_>, name: &str) -> Option<AllocatorKind> {
+    // By its name alone, so that the file need not be found.
     if let Some(own) = allocator_of(Path::new(name)) {
         return AllocatorKind::ALL.iter().copied().find(|kind| kind.name() == own);
     }
+    // A Ruby that is a library contains its allocator there, if it has one.
     if name.starts_with("libruby") {
         let bytes = fs::read(find_library(root, program, elf, name)?).ok()?;
         return contained(&Elf::parse(&bytes).ok()?);

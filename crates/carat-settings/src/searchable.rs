@@ -66,6 +66,7 @@ fn searchable(
     }
     Ok(SearchableSetting {
         name: setting.name,
+        // The default first: effects are differences to the first level.
         levels: std::iter::once(setting.default.to_owned()).chain(levels).collect(),
         malloc: setting.malloc.map(carat_wire::page::Word::name),
         requires: setting.requires.map(|(required, _)| required),

@@ -191,6 +191,7 @@ impl ChosenSetting {
 
     /// The typed value, where this is the setting `S`.
     pub fn value<S: Setting>(&self) -> Option<&S::Value> {
+        // The value behind the `Arc`: the type of the `Arc` itself is the same for every setting.
         let value: &dyn Any = &*self.value;
         value.downcast_ref::<ValueOf<S>>().map(|value| &value.0)
     }

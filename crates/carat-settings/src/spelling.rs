@@ -102,6 +102,7 @@ fn collector_size(text: &str) -> Option<u64> {
 
 fn stack_size(text: &str) -> Option<u64> {
     let text = text.trim_start();
+    // `atol` stops at the first other character, and what is before it counts.
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
 }

@@ -65,6 +65,7 @@ impl<const LEAST: u64, const MOST: u64> SettingValue for WholeNumber<LEAST, MOST
     }
 
     fn accepted() -> String {
+        // The largest number stands for no limit.
         match MOST {
             u64::MAX => format!("a whole number from {LEAST}"),
             _ => format!("a whole number from {LEAST} to {MOST}"),
@@ -168,6 +169,7 @@ impl fmt::Display for AbsolutePath {
 
 impl SettingValue for AbsolutePath {
     fn parse(text: &str) -> Option<Self> {
+        // A relative path would be another file in the working directory of the server.
         Path::new(text).is_absolute().then(|| Self(PathBuf::from(text)))
     }
 

@@ -53,6 +53,7 @@ pub fn verify(
             None => setting.verify(process, environment),
         },
     });
+    // No settings of the catalogue, but a launcher removes them just as easily.
     let variables = settings.variables().map(|(name, value)| SettingCheck {
         setting: format!("env.{name}={value}"),
         status: process.has_variable(name, value),

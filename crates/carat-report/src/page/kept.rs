@@ -57,6 +57,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
     let Some(tree) = who.kept.as_ref().filter(|tree| !tree.nodes.is_empty()) else {
         return markup! {};
     };
+    // Sorted once: both are needed for the whole and again for each closer picture.
     let kept = KeptPicture { tree, below: below(tree), tops: tops(tree) };
     let title = format!("Who keeps the memory of process {}", census.process);
     let id = format!("kept-{}", census.process);
@@ -99,6 +100,7 @@ fn tops(tree: &KeptTree) -> Vec<Top> {
     let mut tops: Vec<Top> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for (number, node) in tree.nodes.iter().enumerate().filter(|(_, node)| node.above.is_none()) {
+        // By its words: two ways of one holder begin at different nodes and are one box.
         let label = holder(&node.by);
         let place = *places.entry(label.clone()).or_insert_with(|| {
             let class = colour(&node.by);
@@ -108,6 +110,7 @@ fn tops(tree: &KeptTree) -> Vec<Top> {
         tops[place].amount = tops[place].amount.plus(node.all);
         tops[place].nodes.push(number);
     }
+    // By their bytes, because boxes beyond a number become one.
     for top in &mut tops {
         top.nodes.sort_by_key(|number| Reverse(tree.nodes[*number].all.bytes));
     }
@@ -147,6 +150,7 @@ impl KeptPicture<'_> {
     /// Whether a closer picture of a holder shows what the first one cannot.
     fn is_worth_a_look(&self, top: &Top) -> bool {
         let mut nodes = top.nodes.iter();
+        // A holder of a single box would be drawn once more as the same box.
         let has_parts = top.nodes.len() > 1 || nodes.any(|node| self.below.contains_key(node));
         has_parts && self.share(top.amount) >= CLOSER_SHARE
     }
@@ -181,6 +185,7 @@ impl KeptPicture<'_> {
 
     fn node_box(&self, number: usize, (class, depth): (usize, usize)) -> IcicleBox {
         let node = &self.tree.nodes[number];
+        // A way can have hundreds of steps, and boxes deeper than these are too thin to be read.
         let inner = self.below.get(&number).filter(|_| depth > 1).into_iter().flatten();
         let inner = inner.map(|inner| self.node_box(*inner, (class, depth - 1)));
         let what = node.classes.first();
@@ -201,6 +206,7 @@ impl KeptPicture<'_> {
 
     /// A table of the largest rows, which are sorted by size.
     fn amounts(&self, label: &str, head: &str, all: Vec<(String, KeptAmount)>) -> Markup {
+        // The rows are sorted, so behind the first small one all are small.
         let large = all.iter().take_while(|(_, amount)| self.share(*amount) >= ROW_SHARE).count();
         let shown = large.clamp(FIRST_ROWS, ROWS);
         let counted = |count: u64| Cell::shown(count as f64, |_| grouped(count));
@@ -226,6 +232,7 @@ impl KeptPicture<'_> {
         let picture = icicle(&self.top_box(top), &CLOSE, caption);
         let mut nodes: Vec<usize> = Vec::new();
         let mut waiting = top.nodes.clone();
+        // With a list and not by calls: a file that somebody else made may be deeper than the stack.
         while let Some(number) = waiting.pop() {
             nodes.push(number);
             waiting.extend(self.below.get(&number).into_iter().flatten());
@@ -246,6 +253,7 @@ fn link(by: &KeptBy) -> String {
     let text = one_line(&by.to_string());
     match by {
         KeptBy::Step(step) => {
+            // The box beside it is its holder and has that name already.
             let of = format!(" of {}", step.of);
             text.strip_suffix(of.as_str()).map(str::to_owned).unwrap_or(text)
         }
@@ -258,6 +266,7 @@ fn link(by: &KeptBy) -> String {
 fn with_rest(mut boxes: Vec<IcicleBox>, all: u64) -> Vec<IcicleBox> {
     boxes.truncate(BOXES);
     let shown: f64 = boxes.iter().map(|one| one.size).sum();
+    // Of the whole and not of the boxes left out: small parts are not in the list at all.
     let rest = all as f64 - shown;
     if rest > 0.0 {
         let hover = format!("smaller parts: {}", Unit::Bytes.show(rest));

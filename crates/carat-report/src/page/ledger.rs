@@ -27,6 +27,7 @@ pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
     let unexplained = Unit::Bytes.show(ledger.unexplained as f64);
     let description = format!("{}; unexplained {unexplained}", part_sizes(ledger));
     let caption = Caption::new("ledger-waterfall", "The parts of the memory", &description);
+    // At least one byte, because a scale from zero to zero has no places.
     let parts = bars(&waterfall(ledger), (0.0, ledger.pss.0.max(1) as f64), None, caption);
     let caption = Caption::new("ledger-icicle", "Processes and their parts", description);
     let boxes = icicle(&tree(ledger), &THREE_LEVELS, caption);
@@ -111,6 +112,7 @@ pub(super) fn waterfall(ledger: &Ledger) -> Vec<BarRow> {
     let mut rows: Vec<BarRow> = Vec::new();
     for part in &ledger.parts {
         let middle = at + part.private.0 as f64;
+        // Private memory first, so that all bars of it begin where the part begins.
         let end = middle + part.shared().0 as f64;
         rows.push(BarRow {
             label: part.kind.label().into(),
@@ -152,6 +154,7 @@ fn tree(ledger: &Ledger) -> IcicleBox {
     let mut sorted: Vec<&ProcessLedger> = ledger.processes.iter().collect();
     sorted.sort_by_key(|process| std::cmp::Reverse(process.pss));
     let (shown, rest) = sorted.split_at(sorted.len().min(PROCESS_BOXES));
+    // Named among all of them: a role follows from the parents, which may be in the rest.
     let named = shown.iter().map(|process| process_box(process, &ledger.processes));
     let mut inner: Vec<IcicleBox> = named.collect();
     if !rest.is_empty() {
@@ -189,6 +192,7 @@ fn table(ledger: &Ledger) -> FactTable {
     let parts = ledger.parts.iter().map(|part| {
         row(part.kind.label(), part.pss.0 as f64, Some(part.private), Some(part.shared()))
     });
+    // Without a division: nobody knows which of it is shared.
     let rest = row("unexplained", ledger.unexplained as f64, None, None);
     let all = row("the kernel's figure", ledger.pss.0 as f64, Some(ledger.uss), None);
     FactTable::new("Parts of the memory")

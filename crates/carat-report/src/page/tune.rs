@@ -24,6 +24,7 @@ const TEXT: usize = 300;
 
 /// The page of a search: one file that makes no request.
 pub fn tune_html(report: &SearchReport, options: &PageOptions) -> String {
+    // First, because all that follows quotes settings, and failures of the server.
     let report = redact_search(report, options.audience);
     let outcome = &report.outcome;
     let sentence = headline(outcome);
@@ -72,6 +73,7 @@ fn start(report: &SearchReport) -> Markup {
 
 fn key_facts(report: &SearchReport) -> Markup {
     let outcome = &report.outcome;
+    // The first metric is the goal, by the order of the outcome.
     let goal = outcome.metrics.first().map(|shown| shown.metric.as_str());
     markup! {
         dl.facts {
@@ -106,6 +108,7 @@ fn judged(one: &Conclusion) -> [Cell; 3] {
 /// What the confirmations showed: the only figures that are evidence.
 fn confirmation(outcome: &TuneOutcome) -> Markup {
     let recommended = outcome.recommendation.iter().map(|found| (&found.text, &found.conclusions));
+    // Failed confirmations too: leaving them out would show only the lucky one.
     let failed = outcome.attempts.iter().map(|attempt| (&attempt.text, &attempt.conclusions));
     let rows = recommended.chain(failed).flat_map(|(text, all)| {
         all.iter().map(|one| {
@@ -132,6 +135,7 @@ fn configurations(outcome: &TuneOutcome, gallery: &mut Gallery) -> Markup {
         return markup! {};
     }
     let pictures: Vec<Markup> =
+        // From the second metric on, because each picture has the goal on its other axis.
         (1..outcome.metrics.len()).map(|metric| panel(outcome, metric, gallery)).collect();
     markup! {
         section #configurations {
@@ -157,13 +161,16 @@ fn panel(outcome: &TuneOutcome, metric: usize, gallery: &mut Gallery) -> Markup 
             let changes = &outcome.tried[place].changes;
             Some((place, ((*changes.first()?)?, (*changes.get(metric)?)?)))
         })
+        // After the unknown ones are left out, so that the picture has as many dots as it can.
         .take(CONFIGURATIONS)
         .collect();
+    // Of these two metrics alone: in the plane that is drawn others may be beaten.
     let best = front(outcome, &[0, metric]);
     let scatter = Scatter {
         metrics: names,
         front: best
             .iter()
+            // A place in the outcome becomes one in the picture, which has fewer.
             .filter_map(|place| known.iter().position(|(known, _)| known == place))
             .collect(),
         dots: known
@@ -192,6 +199,7 @@ fn hover(outcome: &TuneOutcome, place: usize, metric: usize) -> String {
 /// The configurations of the front in words.
 fn description(outcome: &TuneOutcome, front: &[usize], metric: usize) -> String {
     let best: Vec<String> =
+        // It is read aloud by screen readers, to whom a long list is no help.
         front.iter().take(8).map(|&place| hover(outcome, place, metric)).collect();
     let all = count(outcome.tried.len(), "configuration");
     format!("{all}; those that no other beats in both: {}", best.join("; "))
@@ -234,6 +242,7 @@ fn remark(
     front: &[usize],
     recommended: Option<&str>,
 ) -> &'static str {
+    // Before the front: a lucky trial of another may beat the one that was confirmed.
     if recommended == Some(&outcome.tried[place].text) {
         return "✓ confirmed";
     }

@@ -188,6 +188,7 @@ fn code_room(maps: &str) -> Option<CodeRoom> {
         let Some((start, end)) = addresses.split_once('-') else { continue };
         let parse = |text| u64::from_str_radix(text, 16);
         let (Ok(start), Ok(end)) = (parse(start), parse(end)) else { continue };
+        // Ruby names its memory where the kernel can show such names.
         let is_plain = name.first().is_none_or(|name| name.starts_with("[anon:Ruby:rb_"));
         let (code, reserve) = (access.contains('x'), access.starts_with("---"));
         let size = end.saturating_sub(start);

@@ -85,6 +85,7 @@ impl Setting for PreloadedAllocator {
         // Read where it is from here, but named as the server will see it.
         let inside_root = server.root.join(library.strip_prefix("/").unwrap_or(&library));
         check_library(&library, &inside_root, server.context.ruby)?;
+        // Without itself: it comes first wherever it stood.
         let others = server.current("LD_PRELOAD").map(|all| without(&all, &library));
         let others = others.filter(|others| !others.is_empty());
         if let Some(warning) = other_allocator(&library, others.as_deref()) {
@@ -109,6 +110,7 @@ impl Setting for PreloadedAllocator {
             return SettingStatus::Unknown("no library was preloaded".into());
         };
         let root = environment.root.as_deref().unwrap_or(Path::new("/"));
+        // The kernel shows the file behind all links, which the name of a version often is.
         let file = behind_links(root, library).unwrap_or_else(|| library.clone());
         if is_mapped(maps, &file) || is_mapped(maps, library) {
             served_by(&file, process)

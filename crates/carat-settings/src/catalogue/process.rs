@@ -88,6 +88,7 @@ impl Setting for MainStack {
         "the runtime's report in the shared page: the limit was this size when Ruby had started";
 
     fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        // Before the start, because Ruby reads the limit only then.
         server.limit_main_stack(value.0);
         let inherited = server.context.stack_limit;
         let inherited = inherited.map_or("unlimited".to_owned(), |limit| limit.to_string());
@@ -123,6 +124,7 @@ impl Setting for RubyProgram {
     const VERIFIED_BY: &'static str = "PATH in /proc/PID/environ";
 
     fn apply(value: &AbsolutePath, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
+        // By PATH, because launchers such as `bundle exec` look for Ruby there.
         if let Some(directory) = value.0.parent() {
             let others = server.current("PATH");
             server.prepend("PATH", &directory.display().to_string(), others);
