@@ -25,6 +25,6 @@ pub(crate) use program::is_rubys_name;
 pub use program::{Program, program, words_of};
 pub use root::{ProcError, ProcRoot};
 pub use serving::{ServingBy, ServingSigns, serving};
-pub use stat::{Stat, parse_stat};
+pub use stat::{Stat, parse_stat, tree_ticks};
 pub use tree::Tree;
 pub use usage::children_cpu;

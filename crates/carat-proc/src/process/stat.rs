@@ -41,15 +41,16 @@ impl Stat {
         Identity { pid: self.pid, start_ticks: self.start_ticks }
     }
 
-    /// Processor time of the process and of its children that were waited for, in clock ticks.
-    pub fn ticks_with_children(&self) -> u64 {
-        self.own_ticks + self.children_ticks
-    }
-
     /// Whether it is a zombie or dead.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
+}
+
+/// Processor time of a tree in clock ticks, its dead children included. `members` are those that live.
+pub fn tree_ticks(members: &[Stat]) -> u64 {
+    // A parent has the ticks of children for which it waited, so none is counted twice.
+    members.iter().map(|stat| stat.own_ticks.saturating_add(stat.children_ticks)).sum()
 }
 
 /// Parses one line of `/proc/PID/stat`; `None` if the format is wrong.
@@ -98,8 +99,16 @@ mod tests {
         assert_eq!(stat.comm, "puma 5.6 (tcp)");
         assert_eq!((stat.parent, stat.group, stat.session), (4310, 4312, 4312));
         assert_eq!((stat.own_ticks, stat.children_ticks), (150, 12));
-        assert_eq!(stat.ticks_with_children(), 162);
         assert_eq!((stat.threads, stat.start_ticks), (6, 88_231));
+    }
+
+    #[test]
+    fn a_tree_has_the_time_of_who_lives_and_of_dead_children_each_once() {
+        let parent = parse_stat(PUMA).unwrap();
+        let worker = Stat { pid: 4313, own_ticks: 40, children_ticks: 3, ..parent.clone() };
+        // 12 ticks are of workers that ended, for which the parent waited.
+        assert_eq!(tree_ticks(&[parent, worker]), 150 + 12 + 40 + 3);
+        assert_eq!(tree_ticks(&[]), 0);
     }
 
     #[test]

@@ -342,9 +342,7 @@ impl<'a> SampledTree<'a> {
 
     /// Processor time of the tree so far, in clock ticks, including its dead children.
     pub(crate) fn cpu_ticks(&mut self) -> u64 {
-        // A parent has the ticks of children that were waited for, so none is counted twice.
-        let members = self.tree.as_mut().map(Tree::members).unwrap_or_default();
-        members.iter().map(Stat::ticks_with_children).sum()
+        self.tree.as_mut().map_or(0, |tree| tree_ticks(&tree.members()))
     }
 
     /// What sampling has cost so far.
