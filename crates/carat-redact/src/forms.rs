@@ -341,8 +341,7 @@ pub(crate) fn common_title(title: &str) -> String {
     let mut shown: Vec<String> = Vec::new();
     for word in title.split_whitespace() {
         let file = without_places(word);
-        let option =
-            word.starts_with('-').then(|| word.split_once('=').map_or(word, |found| found.0));
+        let option = word.starts_with('-').then(|| option_name(word));
         shown.push(match option {
             _ if is_common_text(&file.replace(['…'], "")) => file,
             Some(name) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') => {
@@ -354,6 +353,16 @@ pub(crate) fn common_title(title: &str) -> String {
     // Neighbouring words that were removed need one mark.
     shown.dedup_by(|one, other| *one == "…" && *other == "…");
     shown.join(" ")
+}
+
+/// The name of an option without its value: `--tag` of `--tag=acme`, `-r` of `-racme`.
+fn option_name(word: &str) -> &str {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    match name.split_at_checked(2) {
+        // A value such as the number in `-w2` says nothing.
+        Some((letter, value)) if letter != "--" && !is_common_text(value) => letter,
+        _ => name,
+    }
 }
 
 #[cfg(test)]
@@ -444,6 +453,8 @@ mod tests {
             ("unicorn worker[3] -c /srv/acme/unicorn.rb", "unicorn worker[3] -c …/unicorn.rb"),
             ("Passenger RubyApp: /srv/www/acme (production)", "Passenger RubyApp: … (production)"),
             ("ruby --tag=acme acme run -w 2", "ruby --tag … run -w 2"),
+            ("ruby --acme.portal=1 run", "ruby … run"),
+            ("ruby -racme -w2 - run", "ruby -r -w2 - run"),
         ] {
             assert_eq!(common_title(given), shown, "{given:?}");
             assert_eq!(common_title(shown), shown, "{shown:?}");
