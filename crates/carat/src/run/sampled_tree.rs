@@ -14,7 +14,7 @@ use carat_proc::observe::{
     Probes, SampleOptions, SampledAllocations, Sampler, known_figures, ledger, memory_gate,
     read_outside,
 };
-use carat_proc::process::{Identity, ProcRoot, Stat, Tree, with_own_memory};
+use carat_proc::process::{Identity, ProcRoot, Stat, Tree, tree_ticks, with_own_memory};
 use carat_wire::env::TOKEN;
 use std::collections::BTreeSet;
 use std::io;
