@@ -238,10 +238,8 @@ impl<S: Senses> Follower<S> {
             let spent = self.senses.cpu().saturating_sub(before);
             // At most a quarter of what one round may cost, once every process has a figure: the readings need the rest.
             let most = self.options.every.mul_f64(self.options.share / 4.0);
-            let may = match one.pss_at {
-                None => self.allowance.allows_urgent(),
-                Some(_) => self.allowance.allows() && spent < most,
-            };
+            // Also while readings made a debt: rules act on figures that are fresh.
+            let may = self.allowance.allows_urgent() && (one.pss_at.is_none() || spent < most);
             let (true, Some(sample)) = (may && is_readable(one.stat.as_ref()), &mut one.sample)
             else {
                 continue;

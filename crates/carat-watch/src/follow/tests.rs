@@ -261,6 +261,19 @@ fn growth_and_a_near_limit_bring_readings_which_wait_where_they_cost_more_than_t
 }
 
 #[test]
+fn proportional_memory_is_renewed_while_readings_wait_until_they_are_paid_for() {
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    let mut follower = follower(&machine, &[]);
+    follower.senses.census_costs = Duration::from_secs(4);
+    follower.round(at(0));
+    machine.grow(10, 110_000);
+    let round = follower.round(at(60));
+    assert!(round.batch.censuses.is_empty());
+    assert_eq!(round.batch.samples[0].1.pss, Some(Bytes(110_000 * 1024)));
+}
+
+#[test]
 fn one_that_was_never_read_is_read_before_one_that_grows_and_was() {
     let machine = Machine::new();
     machine.process(10, "ruby job.rb", RUBY);
