@@ -7,11 +7,11 @@ use crate::bytes::word_in;
 use crate::hash::{AddressMap, AddressSet};
 use crate::malloc::glibc::ring::ArenaRing;
 use crate::malloc::glibc::walk::size_of_header;
-use crate::malloc::table::{ChunkState, ChunkTable};
+use crate::malloc::table::{Chunk, ChunkState, ChunkTable};
 use crate::memory::Memory;
 
-/// Chunks in fastbins and caches that are followed, in a whole process.
-const CACHED: usize = 2_000_000;
+/// Chunks in fastbins and caches that are followed, in a whole process; those in caches twice.
+const CACHED: usize = 4_000_000;
 /// Links that are followed, in a whole process.
 const LINKS: u64 = 8_000_000;
 /// Bytes of the smallest bin's chunks, and from one bin to the next.
@@ -122,13 +122,30 @@ impl<'m> ListReader<'m> {
         found
     }
 
-    /// The cache of a thread that a chunk of this size may hold; `None` if it holds none.
-    pub(super) fn cache(&mut self, user: u64, chunk: u64) -> Option<ThreadCache> {
-        let shapes = SHAPES.iter().filter(|shape| shape.chunk == chunk);
-        shapes.copied().find_map(|shape| self.cache_of(user, shape))
+    /// The caches of threads among chunks that may hold one.
+    ///
+    /// Every chunk of a cache has a key: from 2.29 on the address of the cache's struct, and from 2.34 on a random number that all
+    /// caches of the process have (`tcache_key`, malloc/malloc.c). Other memory that looks like a cache has no such key.
+    pub(super) fn caches(&mut self, candidates: &[Chunk]) -> Vec<ThreadCache> {
+        let mut chunks: AddressMap<usize> = AddressMap::default();
+        for cache in candidates.iter().filter_map(|chunk| self.cache(chunk, None)) {
+            *chunks.entry(cache.key).or_default() += cache.chunks.len();
+        }
+        // The number is not known, but most cached chunks have it.
+        let common = chunks.into_iter().max_by_key(|(key, chunks)| (*chunks, *key));
+        let keys = |chunk: &Chunk| [Some(chunk.user()), common.map(|(key, _)| key)];
+        let cache =
+            |chunk| keys(chunk).into_iter().flatten().find_map(|key| self.cache(chunk, Some(key)));
+        candidates.iter().filter_map(cache).collect()
     }
 
-    fn cache_of(&mut self, user: u64, shape: CacheShape) -> Option<ThreadCache> {
+    /// The cache that a chunk may hold; `None` if it holds none, or none with this key.
+    fn cache(&mut self, chunk: &Chunk, key: Option<u64>) -> Option<ThreadCache> {
+        let shapes = SHAPES.iter().filter(|shape| shape.chunk == chunk.size);
+        shapes.copied().find_map(|shape| self.cache_of(chunk.user(), shape, key))
+    }
+
+    fn cache_of(&mut self, user: u64, shape: CacheShape, key: Option<u64>) -> Option<ThreadCache> {
         let heads_at = user.checked_add(shape.counts)?;
         let bytes = self.memory.copy(heads_at, shape.bins * 8)?;
         let heads = bytes.chunks_exact(8).map(|word| word_in(word, 0).unwrap_or(0));
@@ -138,15 +155,15 @@ impl<'m> ListReader<'m> {
         {
             return None;
         }
-        let mut list = CacheList::default();
+        let mut list = CacheList { key, ..CacheList::default() };
         let (mut lists, mut broken) = (0, 0);
         for (bin, head) in (0..).zip(heads).filter(|(_, head)| *head != 0) {
             lists += 1;
             broken += u32::from(self.cache_bin(bin, head, &mut list).is_none());
         }
-        // The thread may use a list while it is read. Its sound part counts; the key proves that it is one.
-        let key = list.key.filter(|_| !list.chunks.is_empty() && broken * 4 <= lists)?;
-        Some(ThreadCache { user, key, chunks: list.chunks })
+        // The thread may use a list while it is read. Its sound part counts; a known key proves that it is one.
+        let is_cache = !list.chunks.is_empty() && (key.is_some() || broken * 4 <= lists);
+        Some(ThreadCache { key: list.key.filter(|_| is_cache)?, chunks: list.chunks })
     }
 
     fn cache_bin(&mut self, bin: u64, head: u64, list: &mut CacheList) -> Option<()> {
@@ -174,26 +191,12 @@ impl<'m> ListReader<'m> {
     }
 }
 
-/// What may be the cache of a thread.
+/// The cache of a thread.
 pub(super) struct ThreadCache {
-    /// Address of its struct.
-    user: u64,
     /// What all its chunks have in their second word.
     key: u64,
     /// The chunks with their sizes.
     pub(super) chunks: Vec<(u64, u64)>,
-}
-
-/// Leaves the caches of this malloc. From 2.29 on a key is the address of the cache's struct, and from 2.34 on a random number
-/// that all caches of the process have (`tcache_key`, malloc/malloc.c). Other memory that looks like a cache has no such key.
-pub(super) fn with_true_keys(caches: &mut Vec<ThreadCache>) {
-    let mut chunks: AddressMap<usize> = AddressMap::default();
-    for cache in caches.iter() {
-        *chunks.entry(cache.key).or_default() += cache.chunks.len();
-    }
-    // The number is not known, but most cached chunks have it.
-    let common = chunks.into_iter().max_by_key(|(key, chunks)| (*chunks, *key)).map(|most| most.0);
-    caches.retain(|cache| cache.key == cache.user || Some(cache.key) == common);
 }
 
 /// The chunks of one cache.

@@ -18,10 +18,10 @@ mod walk;
 use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
 use crate::malloc::data::{MallocCensus, MallocLayout, NoMalloc};
 use crate::malloc::present::PresentRuns;
-use crate::malloc::table::{ChunkList, ChunkTable};
+use crate::malloc::table::{Chunk, ChunkList, ChunkTable};
 use crate::memory::Memory;
 use arena::{ArenaJob, WalkedArena, read_arena};
-use caches::{ListReader, mark_cached, with_true_keys};
+use caches::{ListReader, mark_cached};
 use mapped::{NotMapped, find_mapped};
 use ring::ArenaRing;
 use std::collections::HashSet;
@@ -96,10 +96,9 @@ fn find_cached(memory: &dyn Memory, readings: &[WalkedArena]) -> CachedChunks {
     let mut lists = ListReader::new(memory, spans);
     let mut found = CachedChunks::default();
     let mut seen = HashSet::new();
-    let candidates = readings.iter().flat_map(|reading| &reading.caches);
-    let mut caches = candidates.filter_map(|chunk| lists.cache(chunk.user(), chunk.size)).collect();
-    with_true_keys(&mut caches);
-    for cache in caches {
+    let candidates: Vec<Chunk> =
+        readings.iter().flat_map(|reading| reading.caches.iter().copied()).collect();
+    for cache in lists.caches(&candidates) {
         found.caches += 1;
         for (address, size) in cache.chunks {
             let place = places.partition_point(|place| place.1 <= address);

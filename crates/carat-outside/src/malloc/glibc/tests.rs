@@ -119,6 +119,23 @@ fn memory_that_looks_like_a_cache_but_has_another_key_is_none() {
 }
 
 #[test]
+fn of_a_cache_whose_first_chunk_was_handed_out_while_it_was_read_the_others_still_count() {
+    let mut made = FakeMalloc::new(FakeMemory::default(), 112);
+    let taken = made.chunk(0, 0x20, true);
+    for size in [0x40, 0x60] {
+        let chunks: Vec<u64> = (0..5).map(|_| made.chunk(0, size, true)).collect();
+        let cache = made.cache(0, &chunks, size, true);
+        if size == 0x60 {
+            made.memory.write_word(cache + 16 + 128, taken + 16);
+        }
+    }
+    made.memory.write(taken + 16, &[7; 16]);
+    let census = read(&mut made.finish()).census;
+    assert_eq!(census.thread_caches, 2);
+    assert_eq!(census.arenas[0].thread_cached, ChunkAmount::resident(10, 5 * 0xa0));
+}
+
+#[test]
 fn chunks_of_fastbins_are_free_and_are_trimmed_with_their_neighbours() {
     let mut made = FakeMalloc::new(FakeMemory::default(), 112);
     made.chunk(0, 0x2000, false);
