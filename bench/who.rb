@@ -135,7 +135,8 @@ def missing(ruby, inside)
   inside.reached.each do |address|
     type = inside.types[address]
     inside.references[address].each do |target|
-      next unless inside.types.key?(target)
+      # Captured variables refer to themselves, by which they are kept no longer.
+      next if target == address || !inside.types.key?(target)
 
       counts[:all] += 1
       counts[TYPES.include?(type) ? :typed : :other] += 1 unless outside.fetch(address, []).include?(target)
