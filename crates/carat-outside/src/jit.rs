@@ -1,7 +1,7 @@
 //! Ruby's compiler (YJIT or ZJIT): its machine code, and what it keeps for the bytecode that it compiled.
 //!
-//! The code has the form of executable memory without a file, with addresses behind it that are reserved for more
-//! (yjit/src/virtualmem.rs). Other libraries with a compiler have it too, so only code counts to which bytecode points: from
+//! The code has the form that [`carat_ruby::code_room`] describes. Other libraries with a compiler have it too, so only code counts to
+//! which bytecode points: from
 //! `jit_entry` in its body (`rb_iseq_constant_body`, vm_core.h). Behind that field are counters, and a pointer to the tables of the
 //! compiler. Where these fields are is learned by vote.
 
@@ -9,6 +9,7 @@ use crate::bytes::word_in;
 use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::malloc::{Chunk, ChunkAmount, ChunkTable};
 use crate::memory::{Memory, MemoryRegion, PAGE_LENGTH};
+use carat_ruby::code_room::{CodeRoom, MappedPiece, possible_code_rooms};
 use carat_ruby::version::V4_0;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -19,8 +20,6 @@ use std::ops::Range;
 const FIELDS: Range<u64> = 64..640;
 /// So many of a hundred bodies with machine code must agree where the pointer to the tables is.
 const CLEAR: usize = 90;
-/// The reserved addresses are a number of these (`--yjit-exec-mem-size`, yjit/src/options.rs).
-const RESERVED_UNIT: u64 = 1 << 20;
 /// What new pages of code are filled with before code is written (yjit/src/virtualmem.rs).
 const FILLER: u8 = if cfg!(target_arch = "x86_64") { 0x1e } else { 0 };
 
@@ -40,13 +39,6 @@ pub struct JitCensus {
     pub tables: Option<ChunkAmount>,
 }
 
-/// Addresses with code, from the first byte of code to the end of what is reserved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct CodeRun {
-    addresses: Range<u64>,
-    code: Range<u64>,
-}
-
 /// Where the body of bytecode has the fields of the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct JitFields {
@@ -59,7 +51,7 @@ struct JitFields {
 /// The compiler of one process, and which chunks are its own.
 #[derive(Debug, Clone)]
 pub struct Jit {
-    runs: Vec<CodeRun>,
+    runs: Vec<CodeRoom>,
     fields: JitFields,
     /// Addresses of the bodies of all bytecode, in order.
     bodies: Vec<u64>,
@@ -142,10 +134,8 @@ impl Jit {
             present += u64::from(entry.present());
             private += u64::from(entry.exclusive());
         }
-        let reserved = self.runs.iter().map(|run| run.addresses.end - run.addresses.start);
-        let is_whole = |bytes: u64| bytes.is_multiple_of(RESERVED_UNIT);
         JitCensus {
-            reserved_bytes: reserved.map(|bytes| is_whole(bytes).then_some(bytes)).sum(),
+            reserved_bytes: self.runs.iter().map(|run| run.reserved).sum(),
             code_bytes: present * PAGE_LENGTH as u64,
             private_bytes: private * PAGE_LENGTH as u64,
             compiled: self.compiled,
@@ -160,29 +150,15 @@ pub(crate) fn is_new_code(was: u64, is: u64) -> bool {
     both.filter(|(was, is)| was != is).all(|(was, _)| was == FILLER)
 }
 
-/// Executable memory without a file, with what is reserved behind it.
-fn code_runs(regions: &[MemoryRegion]) -> Vec<CodeRun> {
-    let is_plain = |region: &MemoryRegion| region.private && region.anonymous();
-    let is_code = |region: &MemoryRegion| is_plain(region) && region.executable;
-    let is_reserved = |region: &MemoryRegion| {
-        is_plain(region) && !region.readable && !region.writable && !region.executable
-    };
-    let mut runs: Vec<CodeRun> = Vec::new();
-    for region in regions {
-        match runs.last_mut().filter(|run| run.addresses.end == region.start) {
-            Some(run) if is_code(region) => {
-                (run.addresses.end, run.code.end) = (region.end, region.end);
-            }
-            // Code that was given back lies between code (yjit/src/codegen.rs, `code_gc`).
-            Some(run) if is_reserved(region) => run.addresses.end = region.end,
-            _ if is_code(region) => {
-                let range = region.start..region.end;
-                runs.push(CodeRun { addresses: range.clone(), code: range });
-            }
-            _ => {}
-        }
-    }
-    runs
+/// Every place that has the form of a compiler's code; which is Ruby's, its bytecode tells.
+fn code_runs(regions: &[MemoryRegion]) -> Vec<CodeRoom> {
+    let pieces = regions.iter().map(|region| MappedPiece {
+        range: region.start..region.end,
+        access: [region.readable, region.writable, region.executable],
+        shared: !region.private,
+        name: &region.path,
+    });
+    possible_code_rooms(&pieces.collect::<Vec<_>>())
 }
 
 /// The bodies of all bytecode, in order.

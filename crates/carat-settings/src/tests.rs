@@ -73,7 +73,8 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
     let environ: String = variables.collect();
     let mut maps: String =
         environment.preload.iter().map(|library| format!("{}\n", library.display())).collect();
-    maps += "7f0000010000-7f0000020000 r-xp 00000000 00:00 0 \n";
+    maps += "7f0000010000-7f0000020000 r-xp 00000000 00:00 0 \n\
+             7f0000020000-7f0001010000 ---p 00000000 00:00 0 \n";
     let request = environment.set.get(env::SETTINGS).map_or("", String::as_str);
     let name = choice.split('=').next().unwrap();
     let kind = find(name).and_then(|setting| setting.malloc).unwrap_or(AllocatorKind::Glibc);

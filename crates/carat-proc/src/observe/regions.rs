@@ -1,6 +1,8 @@
 //! The purpose of each mapping, from its name, its shape and its neighbours.
 
 use crate::observe::Mapping;
+use crate::observe::ruby_signs::pieces;
+use carat_ruby::code_room::possible_code_rooms;
 
 /// The purpose of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +53,16 @@ pub struct RegionHints<'a> {
 
 /// The purpose of every mapping, in the same order.
 pub fn classify(mappings: &[Mapping], hints: RegionHints<'_>) -> Vec<Region> {
-    (0..mappings.len()).map(|index| region(mappings, index, hints)).collect()
+    let rooms = possible_code_rooms(&pieces(mappings));
+    // Pages that a compiler is writing are not executable meanwhile.
+    let is_written_code = |one: &Mapping| {
+        one.name.is_empty() && rooms.iter().any(|room| room.code.contains(&one.range.start))
+    };
+    let place = |index: usize| match is_written_code(&mappings[index]) {
+        true => Region::Jit,
+        false => region(mappings, index, hints),
+    };
+    (0..mappings.len()).map(place).collect()
 }
 
 fn region(mappings: &[Mapping], index: usize, hints: RegionHints<'_>) -> Region {

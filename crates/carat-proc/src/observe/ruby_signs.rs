@@ -2,14 +2,8 @@
 
 use crate::observe::Mapping;
 use carat_ruby::RubyVersion;
+use carat_ruby::code_room::{CodeSearch, MappedPiece, find_code_room};
 use carat_ruby::version::{V3_1, V4_0};
-
-/// Smaller anonymous code is that of libffi's closures.
-const LEAST_CODE: u64 = 64 << 10;
-/// The range of addresses that a JIT reserves beside its code.
-const RESERVED: u64 = 1 << 20;
-/// Libraries with a JIT of their own, whose code looks the same.
-const OTHER_JITS: [&str; 3] = ["mini_racer", "libv8", "libjavascriptcore"];
 
 /// The kernel chooses the place of the vDSO at random when it executes a program, and `fork` keeps it (vdso(7)).
 pub fn image_of(mappings: &[Mapping]) -> Option<u64> {
@@ -29,17 +23,10 @@ pub(super) fn jit_of(
         let compiled = mappings.iter().any(|mapping| mapping.name.contains("/_ruby_mjit_"));
         return Some(if compiled { "mjit" } else { "off" });
     }
-    let by_label = mappings.iter().any(|mapping| {
-        let label = mapping.name.strip_prefix("[anon:Ruby:");
-        label.is_some_and(|label| label.starts_with("rb_yjit") || label.starts_with("rb_jit"))
-    });
-    let other = mappings.iter().any(|one| OTHER_JITS.iter().any(|name| one.name.contains(name)));
-    let by_shape = (0..mappings.len()).any(|at| is_jit_code(mappings, at));
-    // The label is proof; the shape is one only where no other library compiles code.
-    let is_on = match (by_label, by_shape, other) {
-        (true, ..) | (_, true, false) => true,
-        (false, true, true) => return None,
-        (false, false, _) => false,
+    let is_on = match find_code_room(&pieces(mappings)) {
+        CodeSearch::Found(_) => true,
+        CodeSearch::Absent => false,
+        CodeSearch::Unsure => return None,
     };
     Some(match is_on {
         false => "off",
@@ -53,40 +40,23 @@ pub(super) fn jit_of(
 }
 
 /// Bytes of addresses that Ruby's compiler has reserved for code: its code with the addresses behind it that are reserved for more.
-/// `None` where there is none, or a library has a compiler of its own.
+/// `None` where there is none, or where it cannot be told from another compiler.
 pub(super) fn jit_reserved(mappings: &[Mapping]) -> Option<u64> {
-    let is_other = |one: &Mapping| OTHER_JITS.iter().any(|name| one.name.contains(name));
-    if mappings.iter().any(is_other) {
-        return None;
+    match find_code_room(&pieces(mappings)) {
+        CodeSearch::Found(room) => room.reserved,
+        CodeSearch::Absent | CodeSearch::Unsure => None,
     }
-    let is_plain = |one: &Mapping| one.name.is_empty() || one.name.starts_with("[anon:Ruby:rb_");
-    let size_from = |first: usize| {
-        let start = mappings[first].range.start;
-        let end = mappings[first..].iter().fold(start, |end, one| {
-            let belongs = is_plain(one) && (one.access.execute || one.is_inaccessible());
-            if belongs && one.range.start == end { one.range.end } else { end }
-        });
-        end - start
-    };
-    let code = |at: &usize| is_plain(&mappings[*at]) && mappings[*at].access.execute;
-    // A number of MiB (`--yjit-exec-mem-size`, yjit/src/options.rs), which smaller code, as of libffi's closures, is not.
-    let sizes = (0..mappings.len()).filter(code).map(size_from);
-    sizes.into_iter().find(|bytes| bytes.is_multiple_of(RESERVED))
 }
 
-/// Anonymous code that is large, or that lies beside addresses which are reserved for more.
-fn is_jit_code(mappings: &[Mapping], at: usize) -> bool {
-    let code = &mappings[at];
-    if !code.access.execute || !code.name.is_empty() {
-        return false;
-    }
-    let before = at.checked_sub(1).map(|before| &mappings[before]);
-    let before = before.filter(|before| before.range.end == code.range.start);
-    let after = mappings.get(at + 1).filter(|after| after.range.start == code.range.end);
-    let mut beside = before.into_iter().chain(after);
-    // A young JIT has little code, but reserves its addresses at once.
-    code.size() >= LEAST_CODE
-        || beside.any(|one| one.name.is_empty() && one.is_inaccessible() && one.size() >= RESERVED)
+/// The mappings, as far as a compiler is found in them.
+pub(super) fn pieces(mappings: &[Mapping]) -> Vec<MappedPiece<'_>> {
+    let pieces = mappings.iter().map(|one| MappedPiece {
+        range: one.range.clone(),
+        access: [one.access.read, one.access.write, one.access.execute],
+        shared: one.access.shared,
+        name: &one.name,
+    });
+    pieces.collect()
 }
 
 #[cfg(test)]

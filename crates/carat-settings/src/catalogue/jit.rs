@@ -4,6 +4,7 @@ use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::observation::{ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
 use crate::value::{Switch, WholeNumber, words};
+use carat_ruby::code_room::{CodeRoom, CodeSearch, find_in_maps};
 use carat_ruby::version::{RubyVersion, V3_1, V3_3, V4_0};
 
 pub(super) const SETTINGS: &[SettingDefinition] = &[
@@ -116,16 +117,30 @@ impl Setting for YjitExecMem {
         process: &ProcessObservation<'_>,
         environment: &Environment,
     ) -> SettingStatus {
-        match process.maps.and_then(code_room) {
-            Some(room) if room.reserved != value.0 << 20 => SettingStatus::NotApplied(format!(
-                "{} MiB of addresses are reserved for compiled code",
-                room.reserved >> 20
-            )),
-            Some(room) if room.mapped == room.reserved => SettingStatus::Partly(
-                "compiled code has filled all of it, so that nothing more is compiled; a larger value compiles more".into(),
+        let Some(room) = process.maps.map(find_in_maps) else {
+            return process.runtime_status(Self::NAME, environment, "the runtime has not started");
+        };
+        match room {
+            CodeSearch::Found(CodeRoom { reserved: Some(bytes), .. }) if bytes != value.0 << 20 => {
+                SettingStatus::NotApplied(format!(
+                    "{} MiB of addresses are reserved for compiled code",
+                    bytes >> 20
+                ))
+            }
+            CodeSearch::Found(CodeRoom { reserved: Some(bytes), opened, .. }) if opened == bytes => {
+                SettingStatus::Partly(
+                    "compiled code has filled all of it, so that nothing more is compiled; a larger value compiles more".into(),
+                )
+            }
+            CodeSearch::Found(CodeRoom { reserved: Some(_), .. }) => {
+                SettingStatus::Applied("as many addresses are reserved for compiled code".into())
+            }
+            CodeSearch::Unsure if process.runtime.is_none() => SettingStatus::Unknown(
+                "several reservations could be that of Ruby's compiler".into(),
             ),
-            Some(_) => SettingStatus::Applied("as many addresses are reserved for compiled code".into()),
-            None => process.runtime_status(Self::NAME, environment, "the runtime has not started"),
+            CodeSearch::Found(_) | CodeSearch::Absent | CodeSearch::Unsure => {
+                process.runtime_status(Self::NAME, environment, "the runtime has not started")
+            }
         }
     }
 }
@@ -171,41 +186,6 @@ impl Setting for YjitCodeGc {
     }
 }
 
-/// Addresses for compiled code, in bytes.
-struct CodeRoom {
-    reserved: u64,
-    /// Those with code.
-    mapped: u64,
-}
-
-/// The addresses for compiled code in `/proc/PID/maps`: executable memory without a file, with what is reserved behind it, which
-/// together are a number of MiB. `None` where nothing has this form, as before anything was compiled.
-fn code_room(maps: &str) -> Option<CodeRoom> {
-    let mut rooms: Vec<(u64, CodeRoom)> = Vec::new();
-    for line in maps.lines() {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [addresses, access, _, _, _, name @ ..] = fields.as_slice() else { continue };
-        let Some((start, end)) = addresses.split_once('-') else { continue };
-        let parse = |text| u64::from_str_radix(text, 16);
-        let (Ok(start), Ok(end)) = (parse(start), parse(end)) else { continue };
-        // Ruby names its memory where the kernel can show such names.
-        let is_plain = name.first().is_none_or(|name| name.starts_with("[anon:Ruby:rb_"));
-        let (code, reserve) = (access.contains('x'), access.starts_with("---"));
-        let size = end.saturating_sub(start);
-        match rooms.last_mut().filter(|(next, _)| *next == start && is_plain) {
-            Some((next, room)) if code || reserve => {
-                *next = end;
-                room.reserved += size;
-                room.mapped += if code { size } else { 0 };
-            }
-            _ if code && is_plain => rooms.push((end, CodeRoom { reserved: size, mapped: size })),
-            _ => {}
-        }
-    }
-    let whole = |room: &CodeRoom| room.reserved.is_multiple_of(1 << 20);
-    rooms.into_iter().map(|(_, room)| room).find(whole)
-}
-
 words! {
     /// Whether ZJIT is enabled.
     ZjitStart { Ruby = "ruby", On = "on", }
@@ -240,26 +220,20 @@ impl Setting for Zjit {
 
 /// Whether Ruby's compiler is on. A Ruby that was built without it ignores the variable.
 fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
-    match (process.has_variable(variable, "1"), process.maps.map(has_compiled_code)) {
+    match (process.has_variable(variable, "1"), process.maps.map(find_in_maps)) {
         // Compiled code is proof, also where the environment cannot be read.
-        (_, Some(true)) => SettingStatus::Applied("compiled code is mapped".into()),
+        (_, Some(CodeSearch::Found(_))) => SettingStatus::Applied("compiled code is mapped".into()),
+        (_, Some(CodeSearch::Unsure)) => SettingStatus::Unknown(
+            "compiled code is mapped, but it may be that of another compiler in the same process"
+                .into(),
+        ),
         // Not refused: a compiler that has had nothing to compile looks the same.
-        (SettingStatus::Applied(_), Some(false)) => SettingStatus::NotYet(format!(
+        (SettingStatus::Applied(_), Some(CodeSearch::Absent)) => SettingStatus::NotYet(format!(
             "{variable} is in its environment, but no compiled code is mapped: nothing has been \
              compiled, or this Ruby was built without the compiler"
         )),
         (status, _) => status,
     }
-}
-
-/// Whether `/proc/PID/maps` has an executable mapping that is neither a file nor the kernel's.
-fn has_compiled_code(maps: &str) -> bool {
-    maps.lines().any(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let is_executable = fields.nth(1).is_some_and(|access| access.contains('x'));
-        // Plain memory has no name; a Ruby can name its own, as `[anon:…]`.
-        is_executable && fields.nth(3).is_none_or(|name| name.starts_with("[anon:"))
-    })
 }
 
 #[cfg(test)]
@@ -293,16 +267,19 @@ mod tests {
 
     #[test]
     fn room_for_code_is_told_by_its_reservation_and_said_to_be_full() {
-        let room =
-            |maps: &str| code_room(maps).map(|room| (room.reserved >> 20, room.mapped >> 20));
         let half = "7f0000000000-7f0000200000 r-xp 00000000 00:00 0 \n\
                     7f0000200000-7f0000400000 ---p 00000000 00:00 0 \n";
         let full = "7f0000000000-7f0000400000 r-xp 00000000 00:00 0 \n\
                     7f0000500000-7f0000600000 ---p 00000000 00:00 0 \n";
-        let closures = "7f0000000000-7f0000001000 r-xp 00000000 00:00 0 \n";
-        let library = "7f0000000000-7f0000100000 r-xp 00000000 08:01 42 /usr/lib/libruby.so\n";
-        assert_eq!((room(half), room(full)), (Some((4, 2)), Some((4, 4))));
-        assert_eq!((room(closures), room(library)), (None, None));
+        // Captured from Ruby 3.3.8 while YJIT wrote.
+        let writing = "7fafec908000-7fafecc14000 r-xp 00000000 00:00 0 \n\
+                       7fafecc14000-7fafecc15000 rw-p 00000000 00:00 0 \n\
+                       7fafecc15000-7fafecc16000 r-xp 00000000 00:00 0 \n\
+                       7fafecc16000-7fafecc17000 rw-p 00000000 00:00 0 \n\
+                       7fafecc17000-7fafef908000 ---p 00000000 00:00 0 \n";
+        let racer =
+            "7fb000000000-7fb000001000 r-xp 00000000 08:01 42 /gems/mini_racer_extension.so\n";
+        let beside = format!("{half}{racer}");
         let verified = |maps, value: &str| {
             let process = ProcessObservation { maps: Some(maps), ..Default::default() };
             let value = SettingValue::parse(value).unwrap();
@@ -311,6 +288,11 @@ mod tests {
         assert_eq!(verified(half, "4"), "applied");
         assert_eq!(verified(half, "48"), "not applied");
         assert_eq!(verified(full, "4"), "partly");
+        assert_eq!(verified(writing, "48"), "applied");
+        let process = ProcessObservation { maps: Some(&beside), ..Default::default() };
+        assert_eq!(word(&compiler_status(&process, YJIT_ENABLE)), "unknown");
+        // Nothing reports there: what is not Ruby's must not be taken for a refusal.
+        assert_eq!(verified(&beside, "48"), "unknown");
         assert!(WholeNumber::<LEAST_CODE_MIB, 2048>::parse("1").is_none());
     }
 }
