@@ -250,6 +250,7 @@ mod tests {
             start,
             end: start + bytes,
             readable: access.contains('r'),
+            writable: access.contains('w'),
             executable: access.contains('x'),
             private: true,
             ..MemoryRegion::default()
@@ -259,7 +260,10 @@ mod tests {
     /// Twelve pieces of bytecode: so many have machine code and tables, one more has only tables.
     fn process(compiled: u64) -> (FakeMalloc, Vec<u64>) {
         let mut made = FakeMalloc::new(FakeRuby::new(9, 40).memory, 112);
-        map(&mut made, CODE, 0x4000, "rx");
+        // One page is being written.
+        map(&mut made, CODE, 0x2000, "rx");
+        map(&mut made, CODE + 0x2000, 0x1000, "rw");
+        map(&mut made, CODE + 0x3000, 0x1000, "rx");
         map(&mut made, CODE + 0x4000, (1 << 20) - 0x4000, "");
         map(&mut made, OTHER, 0x1000, "rx");
         made.memory.write(CODE, &[FILLER; 2 * PAGE_LENGTH]);

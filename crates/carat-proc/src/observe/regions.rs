@@ -222,6 +222,22 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_a_compiler_writes_are_code_and_a_stack_beside_them_is_not() {
+        let mappings = parse_mappings(
+            b"7fafec908000-7fafecc14000 r-xp 0 00:00 0 \n\
+              7fafecc14000-7fafecc15000 rw-p 0 00:00 0 \n\
+              7fafecc15000-7fafecc16000 r-xp 0 00:00 0 \n\
+              7fafecc16000-7fafecc17000 rw-p 0 00:00 0 \n\
+              7fafecc17000-7fafef908000 ---p 0 00:00 0 \n\
+              7fafef908000-7fafef988000 rw-p 0 00:00 0 \n",
+        );
+        let hints = RegionHints { stack_pointers: &[], glibc: true, transient_heap: false };
+        let found = classify(&mappings, hints);
+        assert_eq!(found[..4], [Region::Jit; 4]);
+        assert_ne!(found[5], Region::Jit);
+    }
+
+    #[test]
     fn all_pieces_of_an_arena_that_grew_after_a_fork_are_arenas() {
         let mappings = parse_mappings(
             b"7fe3b0000000-7fe3b0021000 rw-p 0 00:00 0 \n\
