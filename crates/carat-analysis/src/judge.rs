@@ -108,10 +108,13 @@ impl Judge {
     /// Such an experiment cannot end with a wrong verdict, and this number does not depend on its results: continued up to
     /// it, it errs as rarely as one that was begun with it. Continued up to a number chosen after looking, it would not.
     pub fn blocks_to_add_up_to(&self) -> Option<u32> {
+        // A guard is decided by the fewest blocks: it shares its error with no claim, and has twice as much.
+        let sequences = [self.design.difference(1), self.design.equivalence(1)];
+        let can_decide = sequences
+            .iter()
+            .any(|sequence| sequence.looks.iter().any(|look| sequence.meets_confidence(*look)));
         // A confirmation has rules of its own, which may end it earlier.
-        let decides_nothing = self.confirmation.is_none()
-            && self.question.max_blocks < self.open.first_look_of_any(&self.question);
-        decides_nothing.then(|| self.fewest_blocks())
+        (self.confirmation.is_none() && !can_decide).then(|| self.fewest_blocks())
     }
 
     /// Replays `trials` block by block: the same trials always lead to the same judgement.

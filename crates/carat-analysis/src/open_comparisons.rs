@@ -28,7 +28,10 @@ impl OpenComparisons {
         pairs: &Pairs,
         limit: f64,
     ) -> Option<BlockForecast> {
-        let guards = self.guards(question);
+        let guards = match question.claims() {
+            1 => self.claims(question),
+            _ => self.guards.get_or_init(|| Forecaster::new(question.alpha, question.round)),
+        };
         range(guards, &pairs.known_worsenings(), ForecastGoal::Limit(pairs.limit(limit)))
     }
 
@@ -46,18 +49,6 @@ impl OpenComparisons {
     /// The fewest blocks that can decide a claim.
     pub(crate) fn first_look(&self, question: &Question) -> u32 {
         self.claims(question).first_look()
-    }
-
-    /// The fewest blocks that can decide anything: a guard, which shares the error with nothing.
-    pub(crate) fn first_look_of_any(&self, question: &Question) -> u32 {
-        self.guards(question).first_look()
-    }
-
-    fn guards(&self, question: &Question) -> &Forecaster {
-        match question.claims() {
-            1 => self.claims(question),
-            _ => self.guards.get_or_init(|| Forecaster::new(question.alpha, question.round)),
-        }
     }
 
     fn claims(&self, question: &Question) -> &Forecaster {

@@ -56,6 +56,21 @@ fn no_verdict_before_the_first_look() {
 }
 
 #[test]
+fn only_an_experiment_whose_budget_can_decide_nothing_may_get_more_blocks() {
+    let more = |variants: &[&str], max_blocks| {
+        let question = Question { max_blocks, ..question(variants) };
+        Judge::new(question).blocks_to_add_up_to()
+    };
+    assert_eq!(more(&["default", "compact"], 3), Some(8));
+    assert!(more(&["default", "a", "b", "c"], 3) > Some(8));
+    // Six can decide a claim, and already fewer a guard.
+    for (variants, budget) in [(2, 6), (2, 8), (4, 6), (4, 30)] {
+        let names = &["default", "a", "b", "c"][..variants];
+        assert_eq!(more(names, budget), None, "{variants} variants, {budget} blocks");
+    }
+}
+
+#[test]
 fn six_blocks_decide_where_six_are_the_whole_budget() {
     let run = trials(6, &[("default", 1.0), ("compact", 0.97)]);
     let short = Question { max_blocks: 6, ..question(&["default", "compact"]) };
