@@ -91,6 +91,9 @@ pub struct PartGrowth {
     /// What readings from outside show; `None` where the part was judged from samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readings: Option<ReadingEvidence>,
+    /// The most bytes that Ruby's compiler may have taken, where that may explain the growth, which is then undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<f64>,
 }
 
 /// What readings of kept objects show of their growth.
@@ -164,6 +167,7 @@ impl PartGrowth {
             observed: None,
             required: None,
             readings: None,
+            compiler: None,
         }
     }
 }

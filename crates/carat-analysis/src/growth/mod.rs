@@ -6,6 +6,7 @@
 
 mod asymptote;
 mod classes;
+mod compiled;
 mod evidence;
 mod kept;
 mod recording;

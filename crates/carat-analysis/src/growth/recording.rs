@@ -1,5 +1,6 @@
 //! The growth of a recording.
 
+use crate::growth::compiled::{compilers_most, leave_to_compiler};
 use crate::growth::evidence::RunLength;
 use crate::growth::series::{PlacedSample, bytes, kept, kept_after_major};
 use crate::growth::{classify_all, leave_out_summed_levels, of_readings};
@@ -27,6 +28,7 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     // Before the readings from outside, which are sums without this fault.
     let mut found = classify_all(progress, parts, kept, &length);
     leave_out_summed_levels(&mut found, samples);
+    leave_to_compiler(&mut found, compilers_most(&recording.ledger));
     let readings: Vec<&KeptReading> =
         samples.iter().filter_map(|sample| sample.kept.as_deref()).collect();
     add_readings(&mut found, of_readings(progress, &readings));
@@ -82,8 +84,9 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::InsideSample;
+    use carat_model::ledger::{LedgerPart, PartKind};
     use carat_model::recording::RecordingInfo;
+    use carat_model::{InsideSample, Ledger};
 
     const MB: f64 = 1e6;
 
@@ -126,6 +129,28 @@ mod tests {
         if let Some(level) = warm.asymptote {
             assert!((level - 80.0 * MB).abs() < MB, "{warm:?}");
         }
+    }
+
+    #[test]
+    fn growth_that_a_compiler_may_explain_is_no_leak_and_more_than_that_is_one() {
+        // 20 MB in all.
+        let mut recording = recording(1000, 1, |x| 60.0 * MB + 20_000.0 * x);
+        let mut with_code = |code: f64| {
+            let (kind, pss) = (PartKind::Jit, Bytes(code as u64));
+            let parts = vec![LedgerPart { kind, pss, private: pss, resident: pss }];
+            recording.ledger = Some(Ledger { parts, ..Ledger::default() });
+            found(&recording, TrackedPart::Memory)
+        };
+        let late = with_code(4.0 * MB);
+        assert_eq!((late.kind, late.compiler), (GrowthKind::Undecided, Some(24.0 * MB)));
+        let said = crate::growth::sentence(&late);
+        assert!(
+            said.ends_with(
+                "; Ruby's compiler may have taken up to 24.00 MB, which would explain it"
+            ),
+            "{said}"
+        );
+        assert_eq!(with_code(2.0 * MB).kind, GrowthKind::Linear);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The growth of a variant over its load, from all its trials together.
 
+use crate::growth::compiled::{compilers_most, leave_to_compiler};
 use crate::growth::evidence::RunLength;
 use crate::growth::series::{PlacedSample, Series, bytes, kept, kept_after_major};
 use crate::growth::{classify_all, leave_out_summed_levels};
@@ -28,11 +29,9 @@ pub fn of_variants(variants: &[Variant], trials: &[Trial]) -> Vec<VariantGrowth>
 /// Each trial is first shifted to the common level, because trials differ in level by more than a leak adds.
 fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     // Block 0 warms the machine up and is not scored.
-    let runs: Vec<Run<'_>> = trials
-        .iter()
-        .filter(|t| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok)
-        .filter_map(load_samples)
-        .collect();
+    let scored =
+        trials.iter().filter(|t| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok);
+    let runs: Vec<Run<'_>> = scored.clone().filter_map(load_samples).collect();
     let samples: Vec<Sample> =
         runs.iter().flatten().map(|(_, sample)| without_details(sample)).collect();
     let memory = tracked_memory(&samples);
@@ -53,6 +52,9 @@ fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     // Values of overlaid trials alternate between trials, which is not an oscillation.
     found.iter_mut().for_each(|part| part.oscillating = false);
     leave_out_summed_levels(&mut found, runs.iter().flatten().map(|placed| placed.1));
+    let ledgers =
+        scored.flat_map(|trial| &trial.samples).filter_map(|sample| sample.ledger.as_deref());
+    leave_to_compiler(&mut found, compilers_most(ledgers));
     found
 }
 

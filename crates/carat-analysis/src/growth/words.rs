@@ -131,7 +131,17 @@ fn undecided(growth: &PartGrowth) -> String {
     let of = growth.readings.map(|of| format!(", {}", readings(&of))).unwrap_or_default();
     let needed = growth.needed.map(|n| self::length(growth.progress, n));
     let needed = needed.map(|n| format!("; about {n} would decide")).unwrap_or_default();
-    format!("is undecided after {length}{of} ({interval}{needed})")
+    let compiler = compiler(growth);
+    format!("is undecided after {length}{of} ({interval}{needed}){compiler}")
+}
+
+/// That the growth may be the work of Ruby's compiler, to follow a clause.
+fn compiler(growth: &PartGrowth) -> String {
+    let most = growth.compiler.map(|most| amount(growth.part, most));
+    most.map(|most| {
+        format!("; Ruby's compiler may have taken up to {most}, which would explain it")
+    })
+    .unwrap_or_default()
 }
 
 /// That growth is undecided, and what would decide it, in one sentence without a full stop.
@@ -139,7 +149,8 @@ pub fn undecided_sentence(growth: &PartGrowth) -> String {
     let run = growth.observed.as_ref();
     let run = run.map_or_else(|| length(growth.progress, growth.over), evidence);
     let what = what_decides(&[growth]).map(|what| format!("; {what}")).unwrap_or_default();
-    format!("whether {} grows is undecided after {run}{what}", name(growth.part))
+    let compiler = compiler(growth);
+    format!("whether {} grows is undecided after {run}{what}{compiler}", name(growth.part))
 }
 
 /// The length of a run, without what is unknown: `3,000 requests, 2 full collections, 9 s`.

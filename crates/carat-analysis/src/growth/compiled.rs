@@ -1,0 +1,84 @@
+//! Growth that Ruby's compiler may explain.
+//!
+//! A JIT compiles a method when it has been called often enough, so a server whose pages are requested unevenly compiles for
+//! a long time, at a rate that looks like a leak. What it has taken in all is known at the end of a run; when it took it, is not.
+
+use carat_model::ledger::PartKind;
+use carat_model::{Bytes, GrowthKind, Ledger, PartGrowth, TrackedPart};
+
+/// Bytes that a byte of compiled code may stand for.
+///
+/// Of YJIT on Ruby 3.3: the code, about three times as much that it allocates in malloc, and pages of a worker that become
+/// private meanwhile, which were up to as large as code and a half.
+const PER_BYTE_OF_CODE: f64 = 6.0;
+
+/// The most that the compiler of a tree may have taken; `None` where it has no code.
+pub(super) fn compilers_most<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Option<f64> {
+    let code = |ledger: &Ledger| -> Bytes {
+        let parts = ledger.parts.iter().filter(|part| part.kind == PartKind::Jit);
+        parts.map(|part| part.pss).sum()
+    };
+    let code = ledgers.into_iter().map(code).max()?;
+    (code > Bytes(0)).then(|| code.0 as f64 * PER_BYTE_OF_CODE)
+}
+
+/// Leaves undecided what is called linear and has grown by no more than the compiler may have taken.
+pub(super) fn leave_to_compiler(found: &mut [PartGrowth], most: Option<f64>) {
+    let Some(most) = most else { return };
+    // Compiled code is none of Ruby's objects.
+    let touched = [TrackedPart::Memory, TrackedPart::Private, TrackedPart::MallocLive];
+    for part in found.iter_mut().filter(|part| touched.contains(&part.part)) {
+        let least_rate = part.interval.map(|(low, _)| low).or(part.rate);
+        let Some(least_rate) = least_rate.filter(|_| part.kind == GrowthKind::Linear) else {
+            continue;
+        };
+        if least_rate * part.over <= most {
+            part.kind = GrowthKind::Undecided;
+            part.per_day = None;
+            part.compiler = Some(most);
+            // From there on more has come than the compiler can have taken, if it takes no more.
+            part.needed = (least_rate > 0.0).then_some(most / least_rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::growth::classify_part;
+    use crate::growth::tests::line;
+    use carat_model::ProgressUnit;
+    use carat_model::ledger::LedgerPart;
+
+    fn ledger(code: u64) -> Ledger {
+        let (pss, kind) = (Bytes(code), PartKind::Jit);
+        let part = LedgerPart { kind, pss, private: pss, resident: pss };
+        Ledger { parts: vec![part], ..Ledger::default() }
+    }
+
+    /// The growth of a part by so many bytes per request over 200,000 requests, beside this much code.
+    fn grown(part: TrackedPart, slope: f64, code: u64) -> PartGrowth {
+        let mut found = [classify_part(part, ProgressUnit::Requests, &line(4e6, slope))];
+        assert_eq!(found[0].kind, GrowthKind::Linear);
+        leave_to_compiler(&mut found, compilers_most([&ledger(code)]));
+        found[0]
+    }
+
+    #[test]
+    fn growth_that_the_compiler_may_explain_is_undecided_and_more_is_a_leak() {
+        use TrackedPart::{KeptMemory, KeptObjects, MallocFree, MallocLive, Memory, Private};
+        for part in [Memory, Private, MallocLive] {
+            // 50 bytes per request are 10 MB, which 2 MB of code explain and 1 MB does not.
+            let explained = grown(part, 50.0, 2_000_000);
+            assert_eq!(explained.kind, GrowthKind::Undecided);
+            assert_eq!(explained.compiler, Some(12e6));
+            assert!((explained.needed.unwrap() / 240e3 - 1.0).abs() < 0.02, "{explained:?}");
+            assert_eq!(grown(part, 50.0, 1_000_000).kind, GrowthKind::Linear);
+            let without = classify_part(part, ProgressUnit::Requests, &line(4e6, 50.0));
+            assert_eq!(grown(part, 50.0, 0), without);
+        }
+        for part in [KeptObjects, KeptMemory, MallocFree] {
+            assert_eq!(grown(part, 50.0, 2_000_000).kind, GrowthKind::Linear);
+        }
+    }
+}
