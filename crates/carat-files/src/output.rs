@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -224,8 +224,7 @@ pub fn without_links(path: &Path) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(folder.into_bytes())).join(name))
 }
 
-fn own_descriptor(file: &OwnedFd) -> PathBuf {
-    use std::os::fd::AsRawFd;
+fn own_descriptor(file: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
@@ -289,40 +288,55 @@ fn partial_name(name: &OsStr) -> OsString {
 
 /// Writes a new file beside the old one and renames it.
 fn replace(folder: &OwnedFd, name: &OsStr, old: Option<Stat>, bytes: &[u8]) -> io::Result<()> {
-    let partial = partial_name(name);
-    let remove = || rustix::fs::unlinkat(folder, &partial, AtFlags::empty());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     // The mode of a new file is the umask's affair.
-    let file = File::from(openat(folder, &partial, flags, Mode::from_raw_mode(0o666))?);
-    let written = write_and_rename(file, (folder, &partial, name), old, bytes);
+    let mode = Mode::from_raw_mode(0o666);
+    let partial = partial_name(name);
+    // Without a name until it is whole, where the file system has such files (`O_TMPFILE`, open(2)): a carat that is killed while it
+    // writes leaves nothing then.
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = openat(folder, ".", OFlags::TMPFILE | flags, mode) {
+        let mut file = File::from(file);
+        write_whole(&mut file, old, bytes)?;
+        let own = own_descriptor(&file);
+        // Where /proc is not mounted it gets no name, and is written once more below.
+        if rustix::fs::linkat(CWD, own, folder, &partial, AtFlags::SYMLINK_FOLLOW).is_ok() {
+            return rename(folder, &partial, name);
+        }
+    }
+    let mut file =
+        File::from(openat(folder, &partial, OFlags::CREATE | OFlags::EXCL | flags, mode)?);
+    let written = write_whole(&mut file, old, bytes);
     if written.is_err() {
         // The first error is the one to report.
-        let _ = remove();
+        let _ = rustix::fs::unlinkat(folder, &partial, AtFlags::empty());
+        return written;
     }
-    written
+    rename(folder, &partial, name)
 }
 
-fn write_and_rename(
-    mut file: File,
-    (folder, partial, name): (&OwnedFd, &OsStr, &OsStr),
-    old: Option<Stat>,
-    bytes: &[u8],
-) -> io::Result<()> {
+fn write_whole(file: &mut File, old: Option<Stat>, bytes: &[u8]) -> io::Result<()> {
     match old {
         // A page that its owner closed to others stays closed.
         Some(old)
             if FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
                 && old.st_uid == own_user() =>
         {
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o777))?;
+            rustix::fs::fchmod(&*file, Mode::from_raw_mode(old.st_mode & 0o777))?;
         }
         _ => {}
     }
     file.write_all(bytes)?;
     // Before the rename: after a loss of power the name could lead to an empty file (rename is journalled, the content not).
-    file.sync_all()?;
-    // Within one folder, so the rename cannot cross file systems and is atomic (rename(2)).
-    Ok(rustix::fs::renameat(folder, partial, folder, name)?)
+    file.sync_all()
+}
+
+/// Within one folder, so it cannot cross file systems and is atomic (rename(2)).
+fn rename(folder: &OwnedFd, partial: &OsStr, name: &OsStr) -> io::Result<()> {
+    let renamed = rustix::fs::renameat(folder, partial, folder, name);
+    if renamed.is_err() {
+        let _ = rustix::fs::unlinkat(folder, partial, AtFlags::empty());
+    }
+    Ok(renamed?)
 }
 
 /// The open folder of a path, and the name in it.
