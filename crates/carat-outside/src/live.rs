@@ -637,24 +637,22 @@ pub(crate) mod tests {
     #[test]
     fn addresses_to_which_no_access_was_allowed_are_read_after_a_refresh_once_it_is() {
         use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-        let (none, both) = (ProtFlags::empty(), MprotectFlags::READ | MprotectFlags::WRITE);
         // SAFETY: a new mapping is nobody else's.
         let place = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), PAGE_LENGTH, none, MapFlags::PRIVATE).unwrap()
+            let (none, private) = (ProtFlags::empty(), MapFlags::PRIVATE);
+            mmap_anonymous(std::ptr::null_mut(), PAGE_LENGTH, none, private).unwrap()
         };
-        let mut memory = own_memory();
-        let address = place as u64;
+        let (mut memory, address) = (own_memory(), place as u64);
         assert_eq!(memory.word(address), None);
         // SAFETY: the mapping is a page, which may be written from here on.
         unsafe {
-            mprotect(place, PAGE_LENGTH, both).unwrap();
+            mprotect(place, PAGE_LENGTH, MprotectFlags::READ | MprotectFlags::WRITE).unwrap();
             place.cast::<u64>().write(7);
         }
         memory.refresh(address, address + 8);
-        let word = memory.word(address);
+        assert_eq!(memory.word(address), Some(7));
         // SAFETY: nothing refers to the mapping any more.
         unsafe { munmap(place, PAGE_LENGTH).unwrap() };
-        assert_eq!(word, Some(7));
     }
 
     #[test]

@@ -5,14 +5,14 @@ use crate::outside_ruby::OutsideRuby;
 use crate::probe_ruby::Bench;
 use crate::support::{Folder, Ran};
 use carat::target::library;
-use carat_model::Ledger;
 use carat_model::ledger::{Basis, PartKind};
+use carat_model::{Bytes, Ledger};
 use carat_outside::census::LookOptions;
 use carat_proc::observe::{ledger, outside_figures, read_outside, read_probe_figures};
 use carat_proc::process::ProcRoot;
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -124,19 +124,39 @@ fn pss(ledger: &Ledger, kinds: &[PartKind]) -> f64 {
 
 #[test]
 fn the_probe_and_the_reader_from_outside_divide_memory_alike(version: TestRuby) {
-    assert_divided_alike(version, version.command(None));
+    assert_divided_alike(version, None);
 }
 
 #[test]
 fn they_also_do_under_jemalloc(version: TestRuby) {
-    assert_divided_alike(version, version.command(Some(&jemalloc(version))));
+    assert_divided_alike(version, Some(&jemalloc(version)));
 }
 
 fn jemalloc(version: TestRuby) -> PathBuf {
     carat_settings::find_allocator(&version.root(), "jemalloc").unwrap()
 }
 
-fn assert_divided_alike(version: TestRuby, command: Command) {
+fn assert_divided_alike(version: TestRuby, allocator: Option<&Path>) {
+    // The kernel may join the transient heap of Ruby 2.7 to 3.2 with memory of jemalloc beside it. Nothing tells them apart then: from
+    // outside it is unexplained, with the probe it counts as malloc's.
+    let mut readings = std::iter::repeat_with(|| read_both(version.command(allocator))).take(10);
+    let explained = |ledger: &Ledger| ledger.parts.iter().map(|part| part.pss).sum::<Bytes>();
+    let told_apart = |ledger: &Ledger| explained(ledger).0 as f64 > 0.97 * ledger.pss.0 as f64;
+    let found = readings.find(|(outside, _)| told_apart(outside));
+    let (outside, probe) = found.expect("the parts are told apart in one of ten processes");
+    let malloc =
+        [PartKind::MallocLive, PartKind::MallocFree, PartKind::AllocatorOverhead, PartKind::Malloc];
+    for kinds in [&[PartKind::SlotsLive][..], &[PartKind::SlotsLive, PartKind::SlotsFree], &malloc]
+    {
+        let (from_outside, from_probe) = (pss(&outside, kinds), pss(&probe, kinds));
+        let apart = (from_outside - from_probe).abs() / probe.pss.0 as f64;
+        let parts = [&outside, &probe].map(|ledger| &ledger.parts);
+        assert!(apart <= 0.01, "{version:?} {kinds:?}: {from_outside} and {from_probe} {parts:#?}");
+    }
+}
+
+/// The ledger of a new Ruby from outside and with the probe.
+fn read_both(command: Command) -> (Ledger, Ledger) {
     let bench = Bench::new();
     let mut ruby = bench.start(command);
     ruby.eval("$kept = Array.new(60_000) { |n| 'x' * (n % 900) }; 4.times { GC.start }; 1");
@@ -148,15 +168,8 @@ fn assert_divided_alike(version: TestRuby, command: Command) {
     let probe = ledger(&root, &members, &read_probe_figures(&root, &members));
     assert_eq!(outside.processes[0].basis, Basis::Outside, "{reading:?}");
     assert_eq!(probe.processes[0].basis, Basis::Probe);
-    let malloc =
-        [PartKind::MallocLive, PartKind::MallocFree, PartKind::AllocatorOverhead, PartKind::Malloc];
-    for kinds in [&[PartKind::SlotsLive][..], &[PartKind::SlotsLive, PartKind::SlotsFree], &malloc]
-    {
-        let (from_outside, from_probe) = (pss(&outside, kinds), pss(&probe, kinds));
-        let apart = (from_outside - from_probe).abs() / probe.pss.0 as f64;
-        assert!(apart <= 0.01, "{version:?} {kinds:?}: {from_outside} and {from_probe}");
-    }
     ruby.end();
+    (outside, probe)
 }
 
 /// The kernel's private figure of a process, in bytes.
