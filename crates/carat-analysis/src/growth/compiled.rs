@@ -19,7 +19,7 @@ pub(super) fn compilers_most<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) 
         parts.map(|part| part.pss).sum()
     };
     let code = ledgers.into_iter().map(code).max()?;
-    (code > Bytes(0)).then(|| code.0 as f64 * PER_BYTE_OF_CODE)
+    (code > Bytes(0)).then_some(code.0 as f64 * PER_BYTE_OF_CODE)
 }
 
 /// Leaves undecided what is called linear and has grown by no more than the compiler may have taken.
