@@ -23,28 +23,44 @@ impl BlocksBroughtForward {
     /// # Errors
     /// Where the fleet's folder cannot be read.
     pub fn bring(&mut self, folder: &FleetFolder) -> Result<Vec<String>, FleetError> {
-        let mut behind = Vec::new();
-        for machine_type in &folder.plan.types {
-            if machine_type.engine == EngineKind::Slurm {
-                let last = last_begun(folder, &machine_type.name)?;
-                let pending = pending(&folder.plan.job_name(&machine_type.name));
-                // A block behind the last that has begun was put back; others wait for their turn.
-                behind.extend(pending.into_iter().filter(|task| Some(task.block) < last));
-            }
-        }
+        let mut behind = blocks_behind(folder)?;
         // The last one asked for is the first to run.
         behind.sort_by(|one, other| other.cmp(one));
         let mut refused = Vec::new();
         for task in behind.iter().filter(|task| !self.asked.contains(task)) {
             let SlurmTask { block, job } = task;
             if let Err(error) = execute("scontrol", &["top", &format!("{job}_{block}")]) {
-                refused.push(format!("block {block} runs again after all others: {error}"));
+                refused.push((task.clone(), error));
             }
         }
         // Only those that still wait, so that one that is put back again is asked for again.
         self.asked = behind.into_iter().collect();
-        Ok(refused)
+        if refused.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(complaints(refused, &blocks_behind(folder)?))
     }
+}
+
+/// What Slurm refused, a line each. A task that has begun since it was asked for cannot be brought forward and need not be.
+fn complaints(refused: Vec<(SlurmTask, FleetError)>, behind: &[SlurmTask]) -> Vec<String> {
+    let waiting = refused.into_iter().filter(|(task, _)| behind.contains(task));
+    waiting
+        .map(|(task, error)| format!("block {} runs again after all others: {error}", task.block))
+        .collect()
+}
+
+/// The blocks that wait although later ones have begun: they were put back. Others wait for their turn.
+fn blocks_behind(folder: &FleetFolder) -> Result<Vec<SlurmTask>, FleetError> {
+    let mut behind = Vec::new();
+    for machine_type in &folder.plan.types {
+        if machine_type.engine == EngineKind::Slurm {
+            let last = last_begun(folder, &machine_type.name)?;
+            let pending = pending(&folder.plan.job_name(&machine_type.name));
+            behind.extend(pending.into_iter().filter(|task| Some(task.block) < last));
+        }
+    }
+    Ok(behind)
 }
 
 /// The last block of a type that has begun or has a result.
@@ -78,9 +94,23 @@ fn tasks(queue: &str) -> Vec<SlurmTask> {
 mod tests {
     use super::*;
 
+    fn task(job: &str, block: u32) -> SlurmTask {
+        SlurmTask { block, job: job.to_owned() }
+    }
+
+    #[test]
+    fn a_block_that_has_begun_since_it_was_asked_for_was_not_refused() {
+        let refused = [2, 7].map(|block| {
+            let detail = "Job is no longer pending execution".to_owned();
+            (task("1", block), FleetError::Engine { command: "scontrol top".to_owned(), detail })
+        });
+        let told = complaints(refused.into(), &[task("1", 7), task("1", 9)]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("block 7 runs again after all others: "), "{told:?}");
+    }
+
     #[test]
     fn waiting_blocks_are_read_from_the_queue_and_other_lines_are_not() {
-        let task = |job: &str, block| SlurmTask { block, job: job.to_owned() };
         assert_eq!(
             tasks("12_7\n 12_30 \n\nslurm_load_jobs error\n13\n"),
             [task("12", 7), task("12", 30)]
