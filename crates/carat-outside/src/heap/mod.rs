@@ -7,6 +7,7 @@ mod kinds;
 mod layout;
 mod names;
 mod pages;
+mod transient;
 
 pub use classes::{ClassId, ClassNames, NamesUnknown};
 pub use count::{CountRequest, Counted, count};

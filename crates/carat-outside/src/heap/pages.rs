@@ -1,6 +1,7 @@
 //! The pages of a heap, and where their slots and bitmaps lie.
 
 use super::layout::{HeapPage, PageLayout, find_layout, read_page};
+use super::transient::find_arena;
 use crate::bytes::align_down;
 use crate::hash::AddressMap;
 use crate::memory::Memory;
@@ -76,6 +77,7 @@ pub struct Heap {
     votes: u64,
     candidates: u64,
     empty_pages: Vec<u64>,
+    transient: Option<(u64, u64)>,
 }
 
 impl Heap {
@@ -101,7 +103,8 @@ impl Heap {
             }
         }
         let index = pages.iter().enumerate().map(|(at, page)| (page.address, at)).collect();
-        Ok(Self { layout, version, pages, index, votes, candidates, empty_pages })
+        let transient = find_arena(memory, version);
+        Ok(Self { layout, version, pages, index, votes, candidates, empty_pages, transient })
     }
 
     /// The layout that was learned.
@@ -127,6 +130,16 @@ impl Heap {
     /// Addresses of the pages that are kept without a slot size.
     pub fn empty_pages(&self) -> &[u64] {
         &self.empty_pages
+    }
+
+    /// Addresses of the transient heap: contents of young objects (Ruby 2.6 to 3.2).
+    pub const fn transient_heap(&self) -> Option<(u64, u64)> {
+        self.transient
+    }
+
+    /// Whether an address lies in the transient heap.
+    pub(crate) fn is_transient(&self, address: u64) -> bool {
+        self.transient.is_some_and(|(start, end)| (start..end).contains(&address))
     }
 
     /// The page whose block covers an address.

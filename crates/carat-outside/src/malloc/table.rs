@@ -114,6 +114,14 @@ impl Chunk {
         }
     }
 
+    /// The same, where it may have a mapping of its own, which ends with a page.
+    pub(crate) const fn may_hold(&self, bytes: u64) -> bool {
+        match self.form {
+            ChunkForm::Headed => self.size > bytes && self.size - bytes <= PAGE + 32,
+            ChunkForm::Bare => self.fits(bytes),
+        }
+    }
+
     /// Bytes at its start that malloc writes, and not its user.
     pub(crate) const fn own_bytes(&self) -> u64 {
         match (self.form, self.state) {

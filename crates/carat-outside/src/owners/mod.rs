@@ -22,7 +22,7 @@ use crate::heap::{ClassId, ClassNames, Heap, SlotHead, SlotType};
 use crate::jit::Jit;
 use crate::malloc::{ChunkAmount, ChunkSize, ChunkTable};
 use crate::memory::Memory;
-use ground::{GroundKind, find_ground, transient_ranges};
+use ground::{GroundKind, find_ground};
 use search::{ChunkSearch, NOBODY};
 use std::collections::HashMap;
 
@@ -148,13 +148,12 @@ impl Finder<'_> {
         }
     }
 
-    /// The transient heap holds contents of objects that Ruby counts itself; as a whole it is one mapped chunk.
+    /// The transient heap holds contents of objects that Ruby counts itself; where malloc gave it, it is one chunk.
     fn transient_heap(&mut self, heap: &Heap) {
         let holder = self.number(Owner::TransientHeap);
-        for (start, _) in transient_ranges(self.memory, heap, self.chunks) {
-            if let Some(number) = self.chunks.find(start) {
-                self.search.assign(number, holder);
-            }
+        let arena = heap.transient_heap().map(|(start, _)| start);
+        if let Some(number) = arena.and_then(|start| self.chunks.find(start)) {
+            self.search.assign(number, holder);
         }
     }
 

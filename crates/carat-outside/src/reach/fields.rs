@@ -39,6 +39,8 @@ pub(crate) enum Reference {
     Pattern(u64),
     /// A chunk of bytes.
     Bytes(u64),
+    /// A chunk of so many bytes, if there is one: the address may be an old one.
+    Buffer(u64, u64),
     /// An `st_table` at this address whose keys and records are objects.
     Table(u64),
 }
@@ -120,7 +122,7 @@ impl SlotView<'_> {
             }
             SlotType::FILE => {
                 each(Reference::Words(self.at(16), self.end()));
-                buffers(self.memory, self.word(16), &mut |bytes| each(Reference::Bytes(bytes)));
+                buffers(self.memory, self.word(16), each);
             }
             SlotType::ICLASS => self.link(each),
             SlotType::IMEMO => self.internal(each),
@@ -189,18 +191,20 @@ impl SlotView<'_> {
     /// A match refers to its string and its pattern. Its positions are numbers, and nobody clears the spare room behind them.
     fn positions(&self, each: &mut dyn FnMut(Reference)) {
         each(Reference::Value(self.word(16)));
-        if MATCH_FILLS_ITS_SLOT.contains(self.heap.version()) {
+        let at = if MATCH_FILLS_ITS_SLOT.contains(self.heap.version()) {
             each(Reference::Value(self.word(24)));
-            // Beginnings and ends in bytes, and both in characters.
-            [40, 48, 56].into_iter().for_each(|at| each(Reference::Bytes(self.word(at))));
+            self.at(32)
         } else {
             each(Reference::Value(self.word(32)));
-            let positions = self.word(24);
-            each(Reference::Bytes(positions));
-            // The same in a chunk of their own (`struct rmatch`, re.h).
-            for at in [8, 16, 24] {
-                each(Reference::Bytes(self.memory.word_at(positions, at).unwrap_or(0)));
-            }
+            each(Reference::Bytes(self.word(24)));
+            self.word(24)
+        };
+        // Room for beginnings and ends in bytes, and for both in characters, a word each (`struct re_registers`, onigmo.h; `struct
+        // rmatch`, re.h). Addresses stay when the positions are freed.
+        let word = |offset| self.memory.word_at(at, offset).unwrap_or(0);
+        let room = |offset| (word(offset) & u64::from(u32::MAX)) * 8;
+        for (address, bytes) in [(8, room(0)), (16, room(0)), (24, room(32) * 2)] {
+            each(Reference::Buffer(word(address), bytes));
         }
     }
 
@@ -263,12 +267,16 @@ mod tests {
     }
 
     #[test]
-    fn a_match_refers_to_its_string_and_its_pattern_and_its_positions_are_bytes() {
-        use Reference::{Bytes, Value};
+    fn a_match_refers_to_its_string_and_its_pattern_and_its_positions_are_buffers_with_their_room()
+    {
+        use Reference::{Buffer, Bytes, Value};
         let flags = u64::from(SlotType::MATCH.0);
-        let inside = [Value(8), Value(16), Value(24), Bytes(40), Bytes(48), Bytes(56)];
+        let positions = [Buffer(40, 32 * 8), Buffer(48, 32 * 8), Buffer(56, 64 * 16)];
+        let inside = [&[Value(8), Value(16), Value(24)][..], &positions].concat();
         assert_eq!(references(V3_3, flags), inside);
-        let outside = [Value(8), Value(16), Value(32), Bytes(24), Bytes(0), Bytes(0), Bytes(0)];
+        // Nothing lies at the address of the positions.
+        let outside = [Value(8), Value(16), Value(32), Bytes(24)];
+        let outside = [&outside[..], &[Buffer(0, 0); 3]].concat();
         assert_eq!(references(V3_1, flags), outside);
     }
 }

@@ -9,9 +9,9 @@ use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
-use crate::malloc::{Chunk, ChunkForm, ChunkTable};
+use crate::malloc::ChunkTable;
 use crate::memory::{Memory, for_each_word};
-use crate::owners::ground::{GroundKind, GroundPages, find_ground, transient_ranges};
+use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
 use carat_ruby::version::TRANSIENT_HEAP;
 
@@ -75,10 +75,9 @@ impl<'a> Graph<'a> {
                 }
             }
         }
-        for (start, _) in transient_ranges(self.words.memory, self.words.heap, self.words.chunks) {
-            if let Some(number) = self.words.chunks.find(start) {
-                self.owned[number] = true;
-            }
+        let transient = self.words.heap.transient_heap().map(|(start, _)| start);
+        if let Some(number) = transient.and_then(|start| self.words.chunks.find(start)) {
+            self.owned[number] = true;
         }
     }
 
@@ -100,6 +99,11 @@ impl<'a> Graph<'a> {
             | Reference::Fields(address, _)
             | Reference::Pattern(address)
             | Reference::Bytes(address) => self.own_chunk(address),
+            Reference::Buffer(address, bytes) => {
+                if let Some(number) = self.words.buffer(address, bytes) {
+                    self.owned[number] = true;
+                }
+            }
             Reference::Table(address) => {
                 self.own_chunk(address);
                 if let Some(table) = StTable::read(self.words.memory, address) {
@@ -223,7 +227,7 @@ impl<'a> Graph<'a> {
                 let whole = size >= 1024 && size.is_multiple_of(1024) && used <= size;
                 if let Some(number) = self.words.chunks.exact(before).filter(|_| whole) {
                     let chunk = self.words.chunks.get(number);
-                    self.owned[number] |= chunk.is_some_and(|chunk| is_list(&chunk, size * 8));
+                    self.owned[number] |= chunk.is_some_and(|chunk| chunk.may_hold(size * 8));
                 }
                 before = word;
             });
@@ -265,13 +269,5 @@ impl<'a> Graph<'a> {
             parts.push((at, end));
         }
         parts
-    }
-}
-
-/// Whether a chunk may hold a list of so many bytes; with a mapping of its own it ends with a page.
-fn is_list(chunk: &Chunk, bytes: u64) -> bool {
-    match chunk.form {
-        ChunkForm::Headed => chunk.size > bytes && chunk.size <= bytes + 4128,
-        ChunkForm::Bare => chunk.fits(bytes),
     }
 }

@@ -133,7 +133,10 @@ impl<'a> Holders<'a> {
                     words.extend(pairs.flat_map(|(key, record)| [key, record]));
                 }
             }
-            Reference::Struct(_) | Reference::Pattern(_) | Reference::Bytes(_) => {}
+            Reference::Struct(_)
+            | Reference::Pattern(_)
+            | Reference::Bytes(_)
+            | Reference::Buffer(..) => {}
         });
         words.into_iter().for_each(|word| self.refer(from, word));
     }
@@ -159,6 +162,11 @@ impl<'a> Holders<'a> {
             | Reference::Struct(chunk)
             | Reference::Pattern(chunk)
             | Reference::Bytes(chunk) => sum += self.present(chunk),
+            Reference::Buffer(address, bytes) => {
+                if self.graph.words.buffer(address, bytes).is_some() {
+                    sum += self.present(address);
+                }
+            }
             Reference::Table(table) => {
                 sum += self.present(table);
                 if let Some(table) = StTable::read(self.graph.words.memory, table) {

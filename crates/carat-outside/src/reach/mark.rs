@@ -368,6 +368,11 @@ impl<'a> ReachMarker<'a> {
             Reference::Values(start, count) => self.array(start, count),
             Reference::Words(start, end) => self.words((start, end)),
             Reference::Bytes(address) => self.bytes(address),
+            Reference::Buffer(address, bytes) => {
+                if let Some(number) = self.graph.words.buffer(address, bytes) {
+                    self.mark(number);
+                }
+            }
             Reference::Fields(address, count) => self.fields(address, count),
             Reference::Struct(address) => {
                 if let Some((number, _)) = self.graph.words.chunk_at(address)

@@ -204,6 +204,22 @@ fn an_object_is_as_large_as_what_it_alone_refers_to() {
     assert_eq!(bytes, [3 * SLOT + 0x40, 2 * SLOT + 0x40, SLOT, SLOT]);
 }
 
+#[test]
+fn what_looks_like_a_buffer_of_a_stream_but_has_another_size_keeps_what_is_in_it() {
+    let mut process = MarkedProcess::new().with_thread();
+    let [stream, record] = [0x40, 0x40].map(|size| process.chunk(size));
+    let file = process.rooted(2, 11);
+    process.word(file + 16, stream);
+    // Three words of the chunk behind: an address, a number, and an address whose low part is a size.
+    let behind = process.chunk(0x40);
+    for (number, word) in [record, 0, 0x7f00_0000_2000].into_iter().enumerate() {
+        process.word(behind + number as u64 * 8, word);
+    }
+    process.word(record, KEPT);
+    process.word(ROOTS + 8, behind);
+    assert_eq!(process.reach().unwrap().unreached_objects, LOST - 2);
+}
+
 /// Makes something that keeps nothing alive, or, if not `sound`, the same with one word changed so that it does.
 type WeakCase = fn(&mut MarkedProcess, bool);
 

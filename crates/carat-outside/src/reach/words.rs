@@ -59,6 +59,12 @@ impl<'a> Words<'a> {
         self.chunks.get(number).filter(Chunk::held).map(|chunk| (number, chunk))
     }
 
+    /// The number of the chunk in use at an address, if it has room for so many bytes and for few more.
+    pub(super) fn buffer(&self, address: u64, bytes: u64) -> Option<usize> {
+        let (number, chunk) = self.chunk_at(address).filter(|_| bytes > 0)?;
+        chunk.may_hold(bytes).then_some(number)
+    }
+
     /// Captured local variables: their object, if a word is the address of such variables (`ep`), whose next word is
     /// the object, which points back.
     pub(crate) fn environment(&self, word: u64) -> Option<u64> {

@@ -4,7 +4,6 @@ use crate::heap::{Bitmap, Heap};
 use crate::jit::Jit;
 use crate::memory::{MemoryRegion, PAGE};
 use crate::unshared::table::Area;
-use carat_ruby::version::TRANSIENT_HEAP;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -14,8 +13,6 @@ use std::path::Path;
 
 /// Zeroed data after the data of a library is rarely larger.
 const LARGEST_ZEROED: u64 = 1 << 20;
-/// The transient heap has 32 MiB (transient_heap.c), and malloc's header in some versions.
-const TRANSIENT: Range<u64> = 32 << 20..35 << 20;
 /// Mappings that nobody may read, and that are larger, are reservations without pages.
 const RESERVATION: u64 = 1 << 30;
 /// Entries of the page map read at once.
@@ -29,12 +26,11 @@ pub(super) struct Ground<'a> {
 
 impl<'a> Ground<'a> {
     pub(super) fn new(regions: &[MemoryRegion], heap: &'a Heap, jit: Option<&Jit>) -> Self {
-        let transient = TRANSIENT_HEAP.contains(heap.version());
         let areas = regions.iter().enumerate().map(|(at, region)| {
             let before = at.checked_sub(1).and_then(|before| regions.get(before));
             let before = before.filter(|before| before.end == region.start);
             let is_jit = jit.is_some_and(|jit| jit.is_code(region));
-            (region.start, if is_jit { Area::Jit } else { area_of(region, before, transient) })
+            (region.start, if is_jit { Area::Jit } else { area_of(region, before) })
         });
         Self { heap, regions: areas.collect() }
     }
@@ -44,20 +40,20 @@ impl<'a> Ground<'a> {
         if self.heap.page_at(page).is_some() {
             return Area::Slots;
         }
+        if self.heap.is_transient(page) {
+            return Area::TransientHeap;
+        }
         self.regions.get(&region.start).copied().unwrap_or(Area::Other)
     }
 }
 
-fn area_of(region: &MemoryRegion, before: Option<&MemoryRegion>, transient: bool) -> Area {
+fn area_of(region: &MemoryRegion, before: Option<&MemoryRegion>) -> Area {
     if region.inode != 0 {
         return Area::LibraryData;
     }
     let plain = region.path.is_empty() || region.path.starts_with("[anon");
     if region.path == "[stack]" || (plain && before.is_some_and(|before| !before.readable)) {
         return Area::Stacks;
-    }
-    if transient && plain && TRANSIENT.contains(&region.size()) {
-        return Area::TransientHeap;
     }
     let behind_data = before.is_some_and(|before| before.inode != 0 && before.writable);
     if plain && behind_data && region.size() <= LARGEST_ZEROED {
@@ -145,22 +141,19 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_is_told_by_its_name_its_size_and_its_neighbour() {
+    fn a_mapping_is_told_by_its_name_and_its_neighbour() {
         let library = region(0x1000, 0x2000, "/usr/lib/libruby.so");
         let zeroed = region(0x2000, 0x3000, "");
         let guard = MemoryRegion { readable: false, ..region(0x4000, 0x5000, "") };
         let stack = region(0x5000, 0x9000, "");
-        let transient = region(0x10_0000, 0x10_0000 + (32 << 20), "");
         for (one, before, area) in [
             (&library, None, Area::LibraryData),
             (&zeroed, Some(&library), Area::LibraryData),
             (&zeroed, None, Area::Other),
             (&stack, Some(&guard), Area::Stacks),
-            (&transient, None, Area::TransientHeap),
         ] {
-            assert_eq!(area_of(one, before, true), area, "{one:?}");
+            assert_eq!(area_of(one, before), area, "{one:?}");
         }
-        assert_eq!(area_of(&transient, None, false), Area::Other);
     }
 
     #[test]

@@ -237,12 +237,10 @@ fn compare_pages(
                 // One frame is enough: the kernel shows all of them or none (CAP_SYS_ADMIN).
                 frames_known |= entry.frame().is_some();
                 let known = ground.area(region, page);
-                // A page of slots may come out of malloc, too, and is then one of slots.
-                let area = if known != Area::Slots && comparison.holds_chunks(page) {
-                    Area::Malloc
-                } else {
-                    known
-                };
+                // A page of slots, or of the transient heap, may come out of malloc, and is then not one of malloc.
+                let is_ruby = matches!(known, Area::Slots | Area::TransientHeap);
+                let area =
+                    if !is_ruby && comparison.holds_chunks(page) { Area::Malloc } else { known };
                 let before = parent.entry(page);
                 let state = state_of(entry, before);
                 tally.page(area, state);

@@ -144,6 +144,7 @@ impl<'a> Nodes<'a> {
             // Wherever in the slot it is.
             Reference::Value(_)
             | Reference::Bytes(_)
+            | Reference::Buffer(..)
             | Reference::Struct(_)
             | Reference::Pattern(_) => {
                 ranges.push((view.address + 16, view.end()));
