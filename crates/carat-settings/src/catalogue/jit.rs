@@ -90,6 +90,45 @@ fn add_yjit_option(server: &mut EnvironmentBuilder<'_>, option: String) {
     }
 }
 
+/// What the runtime reports of an option of YJIT.
+fn option_status(
+    name: &str,
+    process: &ProcessObservation<'_>,
+    environment: &Environment,
+) -> SettingStatus {
+    let reported = process.runtime_status(name, environment, OPTION_PENDING);
+    where_enabled(reported, process)
+}
+
+/// The status of an option of YJIT that Ruby has accepted: it does nothing where YJIT is not enabled, which the application may
+/// do at any time.
+fn where_enabled(accepted: SettingStatus, process: &ProcessObservation<'_>) -> SettingStatus {
+    let SettingStatus::Applied(_) = accepted else { return accepted };
+    match process.maps.map(find_in_maps) {
+        Some(CodeSearch::Found(_)) => accepted,
+        Some(CodeSearch::Absent) => SettingStatus::NotYet(
+            "Ruby has the option, but no compiled code is mapped: YJIT is not enabled (`yjit=on` enables it), or has compiled nothing".into(),
+        ),
+        Some(CodeSearch::Unsure) | None => SettingStatus::Unknown(
+            "Ruby has the option, but whether YJIT is enabled is unknown".into(),
+        ),
+    }
+}
+
+const OPTION_PENDING: &str = "the runtime has not started";
+const OPTION_MECHANISM: Mechanism = Mechanism::Runtime { pending: OPTION_PENDING };
+const OPTION_VERIFIED_BY: &str = "the runtime's report in the shared page that Ruby has the option, and compiled code in /proc/PID/maps: without it YJIT is not enabled, or has compiled nothing";
+
+/// Lets YJIT throw code away.
+const CODE_GC: &str = "--yjit-code-gc";
+
+/// Whether a process throws code away when its addresses are used up. By itself no Ruby from 3.3 on does (yjit/src/options.rs).
+fn throws_code_away(process: &ProcessObservation<'_>, environment: &Environment) -> bool {
+    let own = process.variable("RUBYOPT").unwrap_or_default();
+    environment.ruby_options.iter().any(|option| option == CODE_GC)
+        || own.split_ascii_whitespace().any(|option| option == CODE_GC)
+}
+
 /// The least that has room for the code of a small application, of which measured ones had 2 to 3 MiB.
 const LEAST_CODE_MIB: u64 = 4;
 
@@ -99,12 +138,13 @@ impl Setting for YjitExecMem {
     type Value = WholeNumber<LEAST_CODE_MIB, 2048>;
     const NAME: &'static str = "yjit_exec_mem";
     const DEFAULT: &'static str = "Ruby's own, 48 to 128";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = OPTION_MECHANISM;
     const SINCE: Option<RubyVersion> = Some(V3_3);
     const LEVELS: &'static [&'static str] = &["16"];
     const DOES: &'static str = "MiB of addresses for YJIT's machine code (`--yjit-exec-mem-size`), wherever YJIT is enabled. Only pages with code take memory, so a limit above the code changes nothing.";
     const COSTS: &'static str = "A limit below what the application needs: once the code has reached it, Ruby compiles nothing more without a word, and what is not compiled by then runs as without YJIT. Less than 4 is refused for this.";
-    const VERIFIED_BY: &'static str = "the addresses reserved for code in /proc/PID/maps, and whether code has filled them; before anything is compiled, the runtime's report in the shared page";
+    const VERIFIED_BY: &'static str =
+        "the addresses reserved for code in /proc/PID/maps, and whether code has filled them";
 
     fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         add_yjit_option(server, format!("--yjit-exec-mem-size={value}"));
@@ -117,30 +157,28 @@ impl Setting for YjitExecMem {
         process: &ProcessObservation<'_>,
         environment: &Environment,
     ) -> SettingStatus {
-        let Some(room) = process.maps.map(find_in_maps) else {
-            return process.runtime_status(Self::NAME, environment, "the runtime has not started");
+        let (bytes, opened) = match process.maps.map(find_in_maps) {
+            Some(CodeSearch::Found(CodeRoom { reserved: Some(bytes), opened, .. })) => {
+                (bytes, opened)
+            }
+            Some(CodeSearch::Unsure) if process.runtime.is_none() => {
+                return SettingStatus::Unknown(
+                    "several reservations could be that of Ruby's compiler".into(),
+                );
+            }
+            _ => return option_status(Self::NAME, process, environment),
         };
-        match room {
-            CodeSearch::Found(CodeRoom { reserved: Some(bytes), .. }) if bytes != value.0 << 20 => {
-                SettingStatus::NotApplied(format!(
-                    "{} MiB of addresses are reserved for compiled code",
-                    bytes >> 20
-                ))
-            }
-            CodeSearch::Found(CodeRoom { reserved: Some(bytes), opened, .. }) if opened == bytes => {
-                SettingStatus::Partly(
-                    "compiled code has filled all of it, so that nothing more is compiled; a larger value compiles more".into(),
-                )
-            }
-            CodeSearch::Found(CodeRoom { reserved: Some(_), .. }) => {
-                SettingStatus::Applied("as many addresses are reserved for compiled code".into())
-            }
-            CodeSearch::Unsure if process.runtime.is_none() => SettingStatus::Unknown(
-                "several reservations could be that of Ruby's compiler".into(),
-            ),
-            CodeSearch::Found(_) | CodeSearch::Absent | CodeSearch::Unsure => {
-                process.runtime_status(Self::NAME, environment, "the runtime has not started")
-            }
+        if bytes != value.0 << 20 {
+            SettingStatus::NotApplied(format!(
+                "{} MiB of addresses are reserved for compiled code",
+                bytes >> 20
+            ))
+        } else if opened == bytes && !throws_code_away(process, environment) {
+            SettingStatus::Partly(
+                "compiled code has filled all of it, so that nothing more is compiled; a larger value compiles more".into(),
+            )
+        } else {
+            SettingStatus::Applied("as many addresses are reserved for compiled code".into())
         }
     }
 }
@@ -151,16 +189,25 @@ impl Setting for YjitCallThreshold {
     type Value = WholeNumber<1, 1_000_000>;
     const NAME: &'static str = "yjit_call_threshold";
     const DEFAULT: &'static str = "30, of large applications 120";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = OPTION_MECHANISM;
     const SINCE: Option<RubyVersion> = Some(V3_3);
     const LEVELS: &'static [&'static str] = &["5", "100"];
     const DOES: &'static str = "The call of a method at which YJIT compiles it (`--yjit-call-threshold`), wherever YJIT is enabled.";
     const COSTS: &'static str = "A small number compiles what is hardly ever called, which takes memory; a large one begins later.";
+    const VERIFIED_BY: &'static str = OPTION_VERIFIED_BY;
 
     fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         add_yjit_option(server, format!("--yjit-call-threshold={value}"));
         server.request(Self::NAME, &value.to_string());
         Ok(())
+    }
+
+    fn verify(
+        _: &Self::Value,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        option_status(Self::NAME, process, environment)
     }
 }
 
@@ -170,19 +217,28 @@ impl Setting for YjitCodeGc {
     type Value = Switch;
     const NAME: &'static str = "yjit_code_gc";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = OPTION_MECHANISM;
     const SINCE: Option<RubyVersion> = Some(V3_3);
     const LEVELS: &'static [&'static str] = &["on"];
     const DOES: &'static str = "Lets YJIT throw away code that does not run when its addresses are used up (`--yjit-code-gc`), wherever YJIT is enabled, instead of compiling nothing more.";
     const COSTS: &'static str =
         "A pause when that happens, and what is still needed is compiled once more.";
+    const VERIFIED_BY: &'static str = OPTION_VERIFIED_BY;
 
     fn apply(value: &Self::Value, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         if *value == Switch::On {
-            add_yjit_option(server, "--yjit-code-gc".into());
+            add_yjit_option(server, CODE_GC.into());
             server.request(Self::NAME, &value.to_string());
         }
         Ok(())
+    }
+
+    fn verify(
+        _: &Self::Value,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        option_status(Self::NAME, process, environment)
     }
 }
 
@@ -266,6 +322,27 @@ mod tests {
     }
 
     #[test]
+    fn an_option_of_the_compiler_is_applied_only_where_the_compiler_is_enabled() {
+        let code = "7f0000000000-7f0000200000 r-xp 00000000 00:00 0 \n\
+                    7f0000200000-7f0003000000 ---p 00000000 00:00 0 \n";
+        let racer =
+            "7fb000000000-7fb000001000 r-xp 00000000 08:01 42 /gems/mini_racer_extension.so\n";
+        let beside = format!("{code}{racer}");
+        let reported = SettingStatus::Applied("the runtime reports it".into());
+        let refused = SettingStatus::NotApplied("it is refused".into());
+        for (status, maps, expected) in [
+            (reported.clone(), Some(code), "applied"),
+            (reported.clone(), Some(""), "not yet"),
+            (reported.clone(), Some(&*beside), "unknown"),
+            (reported, None, "unknown"),
+            (refused, Some(""), "not applied"),
+        ] {
+            let process = ProcessObservation { maps, ..Default::default() };
+            assert_eq!(word(&where_enabled(status, &process)), expected, "{maps:?}");
+        }
+    }
+
+    #[test]
     fn room_for_code_is_told_by_its_reservation_and_said_to_be_full() {
         let half = "7f0000000000-7f0000200000 r-xp 00000000 00:00 0 \n\
                     7f0000200000-7f0000400000 ---p 00000000 00:00 0 \n";
@@ -293,6 +370,12 @@ mod tests {
         assert_eq!(word(&compiler_status(&process, YJIT_ENABLE)), "unknown");
         // Nothing reports there: what is not Ruby's must not be taken for a refusal.
         assert_eq!(verified(&beside, "48"), "unknown");
+        // Code that is thrown away makes room for more.
+        let process = ProcessObservation { maps: Some(full), ..Default::default() };
+        let collecting =
+            Environment { ruby_options: vec![CODE_GC.into()], ..Environment::default() };
+        let value = SettingValue::parse("4").unwrap();
+        assert_eq!(word(&YjitExecMem::verify(&value, &process, &collecting)), "applied");
         assert!(WholeNumber::<LEAST_CODE_MIB, 2048>::parse("1").is_none());
     }
 }
