@@ -115,7 +115,20 @@ pub fn undecided_parts(parts: &[PartGrowth]) -> Option<String> {
     let open: Vec<&PartGrowth> = parts.iter().filter(|part| part.is_undecided()).collect();
     let names: Vec<&str> = open.iter().map(|part| part.part.label()).collect();
     let what = what_decides(&open).map(|what| format!("; {what}")).unwrap_or_default();
-    (!open.is_empty()).then(|| format!("undecided: {}{what}", names.join(", ")))
+    let compiler = explained_by_compiler(&open).unwrap_or_default();
+    (!open.is_empty()).then(|| format!("undecided: {}{what}{compiler}", names.join(", ")))
+}
+
+/// Which parts may have grown by the work of Ruby's compiler, to follow a clause.
+fn explained_by_compiler(open: &[&PartGrowth]) -> Option<String> {
+    let explained: Vec<(&str, f64)> =
+        open.iter().filter_map(|part| Some((part.part.label(), part.compiler?))).collect();
+    let most = amount(TrackedPart::Memory, explained.first()?.1);
+    let names: Vec<&str> = explained.iter().map(|(name, _)| *name).collect();
+    Some(format!(
+        "; Ruby's compiler may have taken up to {most}, which would explain {}",
+        names.join(" and ")
+    ))
 }
 
 fn undecided(growth: &PartGrowth) -> String {
@@ -393,6 +406,12 @@ mod tests {
         assert_eq!(
             undecided_parts(&parts).unwrap(),
             "undecided: all memory, malloc live; about 10,000 requests would decide"
+        );
+        let late = PartGrowth { compiler: Some(24e6), ..parts[0] };
+        assert_eq!(
+            undecided_parts(&[late, parts[1]]).unwrap(),
+            "undecided: all memory, malloc live; about 10,000 requests would decide; Ruby's compiler may have taken up to 24.00 MB, \
+             which would explain all memory"
         );
         let decided = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 0.0));
         assert_eq!(undecided_parts(&[decided]), None);
