@@ -239,6 +239,14 @@ pub struct JitUse {
     pub compiled: Option<u64>,
 }
 
+impl JitUse {
+    /// [`heap`](Self::heap), and zero where the compiler is off: then it counts no method, has no code and tells no heap.
+    pub fn heap_or_off(&self) -> Option<u64> {
+        let is_off = self.compiled == Some(0) && self.reserved.is_none();
+        self.heap.map(|heap| heap.0).or(is_off.then_some(0))
+    }
+}
+
 /// The memory of one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessLedger {
@@ -458,6 +466,15 @@ impl ProcessLedger {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn a_compiler_that_is_off_holds_nothing_and_one_that_does_not_tell_holds_an_unknown_amount() {
+        let off = JitUse { compiled: Some(0), ..JitUse::default() };
+        let on = JitUse { reserved: Some(Bytes(48 << 20)), ..off };
+        let telling = JitUse { heap: Some(Bytes(7)), compiled: Some(5), ..on };
+        assert_eq!([off, on, telling].map(|jit| jit.heap_or_off()), [Some(0), None, Some(7)]);
+        assert_eq!(JitUse::default().heap_or_off(), None);
+    }
 
     fn pool(slot_size: u64, slots: u64) -> SlotPool {
         SlotPool { slot_size, slots: Some(slots), ..SlotPool::default() }

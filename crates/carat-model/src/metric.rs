@@ -13,6 +13,7 @@ pub use definition::{
 pub use known::find_metric;
 pub use moment::MetricMoment;
 
+use crate::ledger::JitUse;
 use crate::observations::{Observations, amount};
 use crate::units::Unit;
 
@@ -570,13 +571,13 @@ registry! {
         id: "jit.heap",
         unit: Unit::Bytes,
         better: Better::Lower,
-        what: "bytes that Ruby's compiler has allocated with malloc after the last request, by its own count, summed over all Ruby processes whether they share them or not",
+        what: "bytes that Ruby's compiler has allocated with malloc after the last request, by its own count, summed over all Ruby processes whether they share them or not; 0 where it is off",
         phrase: "memory of the JIT in malloc",
         moment: Some(MetricMoment::AfterLoad),
         least: 0,
         enough: 0,
         source: MetricSource::Trial(|trial| {
-            Some(trial.ledger()?.of_jit(|jit| Some(jit.heap?.0))? as f64)
+            Some(trial.ledger()?.of_jit(JitUse::heap_or_off)? as f64)
         }),
     };
     JIT_COMPILED = Metric {
