@@ -3,7 +3,7 @@
 require 'fiddle'
 require 'socket'
 
-# A server on one thread that grows in a known way: `PORT=… ruby growing_server.rb leak|objects|strings|cache|flat`.
+# A server on one thread that grows in a known way: `PORT=… ruby growing_server.rb leak|objects|strings|cache|flat|compile|compile_and_leak`.
 class GrowingServer
   RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello"
   # Entries of the full cache; it fills as 1 - exp(-requests / ENTRIES).
@@ -12,9 +12,16 @@ class GrowingServer
   # Short-lived objects per request; without garbage Ruby would hardly collect.
   GARBAGE = 60
 
+  # Requests from one method that is compiled to the next, and the calls that make YJIT compile it.
+  COMPILES = 10
+  CALLS = 31
+  METHODS = 4_000
+
   def initialize(port, mode)
     @server = TCPServer.new('127.0.0.1', port)
     @mode = method(mode)
+    @requests = 0
+    define_methods if mode.start_with?('compile')
     @clients = []
     @kept = []
     @cache = {}
@@ -42,6 +49,26 @@ class GrowingServer
   def cache = @cache[rand(ENTRIES)] ||= 'x' * 600
 
   def flat = nil
+
+  # YJIT is enabled late, and then compiles another method on every 10th request: growth that ends.
+  def compile
+    @requests += 1
+    RubyVM::YJIT.enable if @requests == 200
+    number = @requests / COMPILES
+    CALLS.times { send("method#{number % METHODS}", 1) } if (@requests % COMPILES).zero?
+  end
+
+  # The same, and 1 kB that is kept on each request.
+  def compile_and_leak
+    compile
+    @kept << 'x' * 1000
+  end
+
+  def define_methods
+    METHODS.times do |n|
+      self.class.class_eval("def method#{n}(a) = [a, #{n}, a.to_s.size].map { |v| v.hash ^ #{n} }.select(&:odd?).sum", __FILE__, __LINE__)
+    end
+  end
 
   def serve(socket)
     line = socket.gets

@@ -1,19 +1,20 @@
 //! Ruby's compiler on a real Ruby with YJIT: what the ledger, the reader from outside and the comparison with the parent say of it,
 //! and the settings for it.
 
-use crate::needs::TestRuby;
+use crate::needs::{TestRuby, roots_folder, roots_script};
 use crate::outside_explain::{cause, fork_child, table_that_adds_up};
 use crate::outside_ruby::OutsideRuby;
 use crate::probe_ruby::Bench;
 use crate::runtime::{folder_for_roots, run_on};
-use crate::support::Folder;
+use crate::support::{Folder, finish};
 use carat_model::ledger::PartKind;
+use carat_model::{GrowthKind, TrackedPart};
 use carat_outside::census::LookOptions;
 use carat_outside::owners::HolderKind;
 use carat_proc::observe::{ledger, read_probe_figures};
 use carat_proc::process::ProcRoot;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const YJIT: TestRuby = TestRuby::InRoot("yjit");
 
@@ -134,6 +135,34 @@ fn the_causes_of_a_workers_private_memory_name_what_its_compiler_did_since_the_f
         assert!(bytes > 100_000.0, "{name}: {of_jit:?}");
     }
     assert!(warm < cold / 4.0, "{of_jit:?}");
+}
+
+#[test]
+fn a_compiler_that_starts_late_is_no_leak_and_the_recording_says_why() {
+    require!(Roots("yjit"));
+    let folder = Folder::new("late-jit");
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
+    fs::copy(server, folder.path("server.rb")).unwrap();
+    let port = carat::target::free_port().unwrap();
+    let url = format!("http://127.0.0.1:{port}/");
+    let script = roots_script();
+    let command = [script.to_str().unwrap(), "--run", "yjit", "--", "ruby", "server.rb", "compile"];
+    let load = ["record", "--load", &url, "--rate", "2000", "-n", "25000", "--every", "50ms"];
+    let mut program = folder.carat(&[&load[..], &["-o", "g.jsonl", "--"], &command].concat());
+    // The root sees this folder, and not the cache of the tests.
+    program.env("XDG_CACHE_HOME", folder.path("cache")).env("CARAT_ROOTS", roots_folder());
+    program.env("PORT", port.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = finish(program.spawn().unwrap());
+    ran.assert_code(0).assert_says("the load was over");
+    ran.assert_says("; Ruby's compiler may have taken up to ").assert_says("all memory");
+    let recording = carat::store::recording::read(&folder.path("g.jsonl")).unwrap();
+    for part in [TrackedPart::Memory, TrackedPart::Private, TrackedPart::MallocLive] {
+        let found = recording.growth.iter().find(|one| one.part == part).unwrap();
+        assert_eq!(found.kind, GrowthKind::Undecided, "{found:?}");
+        let grown = found.rate.unwrap() * found.over;
+        assert!(found.compiler.is_some_and(|most| grown < most), "{found:?}");
+    }
+    folder.assert_nothing_left();
 }
 
 /// Runs a preloaded server that forks one worker; both print how much they have compiled, the parent after the worker.
