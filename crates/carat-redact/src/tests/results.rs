@@ -2,6 +2,7 @@
 
 use crate::{Audience, redact_results};
 use carat_model::load::report::{RouteFailure, RouteReport};
+use carat_model::metric::MEMORY_PSS_LATE;
 use carat_model::{
     ClassAmount, ExperimentInfo, LoadReport, Outcome, Results, Sample, Trial, TrialCensus,
 };
@@ -16,7 +17,7 @@ fn results(trials: Vec<Trial>) -> Results {
         seed: 0,
         max_blocks: 1,
         variants: Vec::new(),
-        primary: "memory.pss.late".to_owned(),
+        primary: MEMORY_PSS_LATE.id.to_owned(),
         margin: 0.02,
         guards: BTreeMap::new(),
         fleet: None,
