@@ -6,5 +6,5 @@ mod output;
 
 pub use output::{
     NamedBy, WholeFile, create_folder, create_new, is_trusted, open_to_append, own_user,
-    without_links, write_file, write_new,
+    replaced_file, without_links, write_file, write_new,
 };

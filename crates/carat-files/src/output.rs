@@ -10,7 +10,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -67,6 +67,15 @@ pub fn write_file(path: &Path, bytes: &[u8], named_by: NamedBy) -> io::Result<()
         };
     }
     replace(&folder, &name, present, bytes)
+}
+
+/// The regular file, behind links, that writing to a name that the user gave would replace. `None` where nothing is there or its
+/// content cannot be lost: a pipe, a device, carat's own descriptors.
+pub fn replaced_file(path: &Path) -> Option<Metadata> {
+    if descriptor(path).is_some() {
+        return None;
+    }
+    path.metadata().ok().filter(Metadata::is_file)
 }
 
 /// A file that is written piece by piece under another name and gets its own name at the end, whole. Only its user may read it.

@@ -88,7 +88,8 @@ pub fn is_export(text: &str) -> bool {
     schema_of(text).is_ok_and(|schema| schema.starts_with("carat.results/"))
 }
 
-fn schema_of(text: &str) -> Result<String, serde_json::Error> {
+/// The schema that a text of JSON names.
+pub(crate) fn schema_of(text: &str) -> Result<String, serde_json::Error> {
     serde_json::from_str::<SchemaOnly>(text).map(|found| found.schema)
 }
 
@@ -110,7 +111,7 @@ pub fn json(results: &Results, audience: Audience) -> Result<String, serde_json:
 }
 
 /// The columns of the CSV before those of the metrics.
-const CSV_COLUMNS: [&str; 9] = [
+pub(crate) const CSV_COLUMNS: [&str; 9] = [
     "experiment",
     "trial",
     "block",

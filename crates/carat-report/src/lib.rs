@@ -16,6 +16,7 @@ mod details;
 mod diagnosis_text;
 mod difference_text;
 mod dump_text;
+mod earlier;
 mod environment_format;
 mod exports;
 mod facts;
@@ -71,6 +72,7 @@ pub use census_text::{CensusTextOptions, census_text};
 pub use diagnosis_text::{diagnosis_text, next_text};
 pub use difference_text::{difference_text, grown_most_text};
 pub use dump_text::{DumpHead, dump_text};
+pub use earlier::OutputForm;
 pub use environment_format::{EnvironmentFormat, shell_line, write_environment, write_start};
 pub use exports::{
     ImportError, SCHEMA, SCHEMA_WITH_CONTROLS, csv, from_json, is_export, json, openmetrics,

@@ -12,6 +12,10 @@ use sha2::{Digest as _, Sha256};
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
+/// How every page begins: no other program writes this policy at this place.
+pub(crate) const PAGE_START: &str = "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+    <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-";
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageOptions {
     /// Who will read it.

@@ -38,6 +38,7 @@ mod verdict;
 mod watch;
 
 pub use comparison::comparison_html;
+pub(crate) use frame::PAGE_START;
 pub use frame::PageOptions;
 pub use ledger_page::ledger_html;
 pub use recording::recording_html;

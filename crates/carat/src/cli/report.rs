@@ -7,7 +7,7 @@ use crate::work::{
     ReportFormat, check_budgets, open_in_browser, rendered, watched_period, write_rendered,
 };
 use anyhow::{bail, ensure};
-use carat_report::{Budget, watch_html, watched_text};
+use carat_report::{Budget, OutputForm, watch_html, watched_text};
 use carat_watch::store::is_watch_store;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ pub(crate) struct ReportArgs {
     /// Results files that `carat compare` wrote or their JSON, several for a comparison, or one recording or store of carat watch
     #[arg(required = true)]
     results: Vec<PathBuf>,
-    /// Where to write [default: a page beside the file, with .html; any other format to standard output]
+    /// Where to write; a file that is not an earlier report in this format is left as it is [default: a page beside the file, with
+    /// .html; any other format to standard output]
     #[arg(short, long)]
     output: Option<PathBuf>,
     /// What to write
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         && is_watch_store(path)
     {
         let text = render_watch(path, args, format)?;
-        write(args, format, &text)?;
+        let form = if format == ReportFormat::Json { OutputForm::Period } else { format.form() };
+        write(args, form, &text)?;
         return Ok(Exit::Fine);
     }
     ensure!(
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     );
     let inputs = args.results.iter().map(|path| load_input(path)).collect::<Result<Vec<_>, _>>()?;
     let text = rendered(&inputs, format, args.share)?;
-    write(args, format, &text)?;
+    write(args, format.form(), &text)?;
     let results = inputs.iter().filter_map(ReportInput::results);
     Ok(results.map(|one| check_budgets(one, &args.budget)).fold(Exit::Fine, Exit::worse))
 }
@@ -78,8 +80,8 @@ fn render_watch(path: &Path, args: &ReportArgs, format: ReportFormat) -> anyhow:
     })
 }
 
-fn write(args: &ReportArgs, format: ReportFormat, text: &str) -> anyhow::Result<()> {
-    let path = write_rendered(text, format, &args.results[0], args.output.as_deref())?;
+fn write(args: &ReportArgs, form: OutputForm, text: &str) -> anyhow::Result<()> {
+    let path = write_rendered(text, form, &args.results, args.output.as_deref())?;
     match path.filter(|_| args.open) {
         Some(path) => open_in_browser(&path),
         None => Ok(()),

@@ -4,7 +4,7 @@ use crate::input::{
     KnownServer, OutsideRequest, earlier_size, file_ledger, is_dump, load, process_ledger,
     read_explained, suggested_experiment,
 };
-use crate::view::output;
+use crate::view::{check_output, output};
 use crate::work::exit::Exit;
 use crate::work::explain_dump::explain_dump;
 use crate::work::explain_request::{AskedLook, ExplainRequest, KeptProfile};
@@ -19,8 +19,9 @@ use carat_outside::who::WhoRequest;
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
-    Audience, CensusTextOptions, census_text, diagnosis_text, holder_growth_text, ledger_html,
-    ledger_text, next_text, parts_text, redact_outside, unshared_text, who_text,
+    Audience, CensusTextOptions, OutputForm, census_text, diagnosis_text, holder_growth_text,
+    ledger_html, ledger_text, next_text, parts_text, redact_outside, shell_line, unshared_text,
+    who_text,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -61,6 +62,12 @@ struct Explanation<'a> {
 pub(crate) fn explain(request: &ExplainRequest) -> anyhow::Result<Exit> {
     if request.target.parse::<u32>().is_err() && is_dump(Path::new(&request.target)) {
         return explain_dump(request);
+    }
+    if let Some(page) = &request.page {
+        // Before a process is read for nothing.
+        let since = request.look.since.as_deref();
+        let inputs: Vec<&Path> = since.into_iter().chain([Path::new(&request.target)]).collect();
+        check_output(page, OutputForm::Page, &inputs)?;
     }
     let explained = read(request)?;
     print(request, &explained)?;
@@ -256,9 +263,8 @@ fn suggest(path: &Path, request: &ExplainRequest, explained: &Explained) -> anyh
     let text = suggested_experiment(&explained.ledger, &explained.findings, &known)?;
     write_new(path, text.as_bytes())
         .with_context(|| format!("cannot write {}; give the name of a new file", path.display()))?;
-    let shown = path.display();
-    output::print_message(&format!(
-        "\nwrote {shown}; check its command, then `carat compare {shown}`"
-    ));
+    let shown = path.display().to_string();
+    let next = shell_line(&["carat", "compare", &shown].map(String::from));
+    output::print_message(&format!("\nwrote {shown}; check its command, then `{next}`"));
     Ok(())
 }

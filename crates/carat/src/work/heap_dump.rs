@@ -1,6 +1,7 @@
 //! The file of a heap dump, or of a profile of what is kept: read from a process, compressed as its name says.
 
-use crate::view::output;
+use crate::input::is_dump;
+use crate::view::{check_replaced, output};
 use anyhow::{Context, bail};
 use carat_files::WholeFile;
 use carat_model::{Bytes, OutsideReading, counted, grouped};
@@ -9,7 +10,7 @@ use carat_outside::who::WhoRequest;
 use carat_outside::who::dump::{DumpError, DumpSums, dump_heap};
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
-use carat_report::{Audience, pprof, redact_outside};
+use carat_report::{Audience, pprof, redact_outside, shell_line};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,6 +35,8 @@ pub(crate) struct HeapDumpRequest<'a> {
 /// # Errors
 /// Where the process cannot be read or the file cannot be written.
 pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<()> {
+    // A profile of pprof names no program that wrote it.
+    check_replaced(request.file, &[], |file| !is_profile(file) && is_dump(file))?;
     let root = ProcRoot::default();
     // Before the file is created: a thread or a zombie has no heap.
     root.identify_program(request.process)?;
@@ -114,9 +117,10 @@ fn write_profile(
 
 fn say_profile(request: &HeapDumpRequest<'_>, objects: u64, bytes: Bytes) {
     let shown = request.file.display();
+    let file = shell_line(&[shown.to_string()]);
     output::print_message(&format!(
         "wrote {bytes} in {} {} by what keeps them to {shown}; process {} was not stopped\n\
-         next: go tool pprof -http=: {shown}",
+         next: go tool pprof -http=: {file}",
         grouped(objects),
         counted(&objects, "object"),
         request.process
@@ -145,7 +149,8 @@ fn say(request: &HeapDumpRequest<'_>, sums: &DumpSums, bytes: u64) {
     }
     unnamed.iter().for_each(|reason| output::print_message(reason));
     if request.file != Path::new("-") {
-        output::print_message(&format!("next: carat explain {shown} --who"));
+        let words = ["carat", "explain", &shown.to_string(), "--who"].map(String::from);
+        output::print_message(&format!("next: {}", shell_line(&words)));
     }
 }
 

@@ -1,12 +1,12 @@
 //! Results files and recordings in the formats of `carat report`, and where they are written.
 
 use crate::input::ReportInput;
-use crate::view::output;
+use crate::view::{check_output, output};
 use anyhow::{Context, bail, ensure};
 use carat_model::Results;
 use carat_report::{
-    NextCommands, Style, comparison_html, csv, figures, html, json, markdown, openmetrics,
-    recording_html, verdict_text,
+    NextCommands, OutputForm, Style, comparison_html, csv, figures, html, json, markdown,
+    openmetrics, recording_html, verdict_text,
 };
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,21 @@ pub(crate) enum ReportFormat {
     Csv,
     /// Medians and differences for Prometheus
     Openmetrics,
+}
+
+impl ReportFormat {
+    /// The form of what is written of results and recordings.
+    pub(crate) fn form(self) -> OutputForm {
+        match self {
+            Self::Html => OutputForm::Page,
+            Self::Text => OutputForm::Text,
+            Self::Md => OutputForm::Markdown,
+            Self::Json => OutputForm::Json("carat.results"),
+            Self::Figures => OutputForm::Json("carat.figures"),
+            Self::Csv => OutputForm::Csv,
+            Self::Openmetrics => OutputForm::Openmetrics,
+        }
+    }
 }
 
 /// The text in this format.
@@ -74,28 +89,31 @@ pub(crate) fn rendered(
     }
 }
 
-/// Writes to the `given` file, beside the `results`, or to standard output, as the format has it. Returns the file, if one was
-/// written.
+/// Writes to the `given` file, beside the first of the `inputs`, or to standard output, as the form has it. Returns the file, if
+/// one was written.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// Where the file cannot be written, or is not earlier output in this form.
 pub(crate) fn write_rendered(
     text: &str,
-    format: ReportFormat,
-    results: &Path,
+    form: OutputForm,
+    inputs: &[PathBuf],
     given: Option<&Path>,
 ) -> anyhow::Result<Option<PathBuf>> {
-    let path = match (given, format) {
+    let read: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    let path = match (given, form) {
         (Some(path), _) => {
+            check_output(path, form, &read)?;
             output::write_page(path, text)?;
             Some(path.to_owned())
         }
-        (None, ReportFormat::Html) => {
-            let path = results.with_extension("html");
+        (None, OutputForm::Page) => {
+            let path = read.first().context("no file was given")?.with_extension("html");
+            check_output(&path, form, &read)?;
             output::write_page_beside(&path, text)?;
             Some(path)
         }
-        (None, ReportFormat::Md | ReportFormat::Text) => {
+        (None, OutputForm::Markdown | OutputForm::Text) => {
             output::print_report(text)?;
             None
         }

@@ -3,10 +3,11 @@
 use crate::input::concluded;
 use crate::run::experiment::{ExperimentRequest, PreparedExperiment, RunError};
 use crate::store::Store;
-use crate::view::{ExperimentEffort, ProgressDisplay, ProgressText, output};
+use crate::view::{ExperimentEffort, ProgressDisplay, ProgressText, check_output, output};
 use carat_model::Results;
-use carat_report::{Audience, NextCommands, html, json};
+use carat_report::{Audience, NextCommands, OutputForm, html, json};
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 /// Prepares an experiment and prints the warnings about its settings.
 pub(crate) fn prepare_experiment(request: ExperimentRequest) -> anyhow::Result<PreparedExperiment> {
@@ -56,23 +57,43 @@ pub(crate) struct ShownResults {
 pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result<Results> {
     let path = store.path();
     let results = concluded(store)?;
-    let page = path.with_extension("html");
-    output::write_page_beside(&page, &html(&results, &output::page_options(false)))?;
-    let details = vec![page.display().to_string(), output::details_command(path)];
+    let page = write_own_page(path, &results)?;
+    let details = page.iter().cloned().chain([output::details_command(path)]).collect();
     match shown {
         ShownResults { json: true, .. } => {
             output::print_data(&json(&results, Audience::Own)?)?;
             output::print_message(&format!("\nresults  {}", path.display()));
-            output::print_message(&format!("page     {}", page.display()));
+            say_page(page.as_deref());
         }
         ShownResults { details: true, .. } => {
             output::print_results(&results, &NextCommands::default(), true)?;
             output::print_message(&format!("\nresults  {}", path.display()));
-            output::print_message(&format!("page     {}", page.display()));
+            say_page(page.as_deref());
         }
         ShownResults { next, .. } => {
             output::print_results(&results, &NextCommands { details, ..next }, false)?;
         }
     }
     Ok(results)
+}
+
+/// Writes the page beside the results and returns its name. The results are complete without it, so a file of the user in its
+/// place is a message and no error.
+fn write_own_page(results_file: &Path, results: &Results) -> anyhow::Result<Option<String>> {
+    let page = results_file.with_extension("html");
+    if check_output(&page, OutputForm::Page, &[results_file]).is_err() {
+        output::print_message(&format!(
+            "note: {} is left as it is, because carat did not write it; `carat report -o` writes the page elsewhere",
+            page.display()
+        ));
+        return Ok(None);
+    }
+    output::write_page_beside(&page, &html(results, &output::page_options(false)))?;
+    Ok(Some(page.display().to_string()))
+}
+
+fn say_page(page: Option<&str>) {
+    if let Some(page) = page {
+        output::print_message(&format!("page     {page}"));
+    }
 }

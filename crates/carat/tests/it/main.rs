@@ -64,6 +64,7 @@ mod outside_jemalloc;
 mod outside_jemalloc_options;
 mod outside_malloc;
 mod outside_ruby;
+mod overwrite;
 mod own_application;
 mod prefork;
 mod printed_units;

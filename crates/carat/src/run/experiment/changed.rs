@@ -6,6 +6,7 @@ use carat_model::{
     ExperimentInfo, HIDDEN, LoadReport, LoadTemplate, Outcome, Trial, is_secret_name, one_line,
     shorten,
 };
+use carat_report::OutputForm;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -51,7 +52,10 @@ pub(super) fn move_aside(path: &Path) -> Result<PathBuf, StoreError> {
     let aside = free.unwrap_or_else(|| path.to_owned());
     rename_new(path, &aside).map_err(|error| StoreError::io(&aside, error))?;
     let page = path.with_extension("html");
-    // There need not be a page.
+    // There need not be a page, and a file of the user can have its name.
+    if !std::fs::read(&page).is_ok_and(|content| OutputForm::Page.wrote(&content)) {
+        return Ok(aside);
+    }
     match rename_new(&page, &aside.with_extension("html")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(&page, error)),
         _ => Ok(aside),
