@@ -14,6 +14,14 @@ pub enum StoreError {
         "{0} exists already; add --resume to continue it, --fresh to move it aside and begin anew, or -o to write another file"
     )]
     Exists(PathBuf),
+    /// A new file that is not an experiment's would overwrite it.
+    #[error("{0} exists already; name a new file with -o")]
+    Taken(PathBuf),
+    /// A new experiment would overwrite it, and it is not an older experiment's.
+    #[error(
+        "{0} exists already and is not a results file of carat, so it stays as it is; name another file with -o"
+    )]
+    NotResults(PathBuf),
     /// Not SQLite, or not from carat.
     #[error("{0} is not a results file of carat; give another file")]
     Foreign(PathBuf),

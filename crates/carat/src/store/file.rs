@@ -24,7 +24,9 @@ impl Store {
         match create_new(path) {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(StoreError::Exists(path.to_owned()));
+                let is_ours = format::is_results_file(path);
+                let refused = if is_ours { StoreError::Exists } else { StoreError::NotResults };
+                return Err(refused(path.to_owned()));
             }
             Err(error) => {
                 return Err(StoreError::io(path, error));
@@ -331,8 +333,11 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.carat");
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(Store::create(&path, &info()), Err(StoreError::Exists(_))));
+        assert!(matches!(Store::create(&path, &info()), Err(StoreError::NotResults(_))));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        let own = folder.path().join("own.carat");
+        drop(Store::create(&own, &info()).unwrap());
+        assert!(matches!(Store::create(&own, &info()), Err(StoreError::Exists(_))));
     }
 
     #[test]

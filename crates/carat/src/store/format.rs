@@ -5,6 +5,8 @@ use crate::store::foreign::tables;
 use carat_model::ExperimentInfo;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// "CART" in ASCII: how file(1) and carat tell a results file from other SQLite files.
@@ -21,6 +23,25 @@ const SCHEMA: &str = include_str!("schema.sql");
 const CONTROL_SCHEMA: &str = include_str!("control.sql");
 /// The tables that the newest format has besides.
 const FLEET_SCHEMA: &str = include_str!("fleet.sql");
+
+/// The first bytes of every SQLite file.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+/// Where its header has the number of the application, in four bytes, the highest first (SQLite, Database File Format).
+const APPLICATION_BYTES: std::ops::Range<usize> = 68..72;
+
+/// Whether a file is a results file by its header, however damaged the rest of it is, or empty, as a killed run can leave one.
+pub(crate) fn is_results_file(path: &Path) -> bool {
+    // Asked first: opening a pipe waits for its other end.
+    if !path.is_file() {
+        return false;
+    }
+    let mut header = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| file.take(APPLICATION_BYTES.end as u64).read_to_end(&mut header));
+    let is_ours = header.starts_with(SQLITE)
+        && header.get(APPLICATION_BYTES) == Some(&(APPLICATION as u32).to_be_bytes()[..]);
+    read.is_ok() && (header.is_empty() || is_ours)
+}
 
 /// The oldest format that holds an experiment, so that an older carat reads the file if it can.
 fn format_of(info: &ExperimentInfo) -> i64 {

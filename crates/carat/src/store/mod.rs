@@ -17,6 +17,7 @@ mod salvage;
 pub use attempt::BlockAttempt;
 pub use error::StoreError;
 pub use file::Store;
+pub(crate) use format::is_results_file;
 pub(crate) use fresh::{FreshFile, rename_new};
 pub use merge::{MergeError, MergedParts};
 pub use runner::Runner;

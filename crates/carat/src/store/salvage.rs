@@ -78,7 +78,11 @@ pub fn salvage_trials(
 }
 
 fn write(new: &Path, info: &ExperimentInfo, trials: &[Trial]) -> Result<(), StoreError> {
-    let mut store = Store::create(new, info)?;
+    let mut store = Store::create(new, info).map_err(|error| match error {
+        // What they say is for `carat compare`, which may begin where a file exists.
+        StoreError::Exists(path) | StoreError::NotResults(path) => StoreError::Taken(path),
+        error => error,
+    })?;
     let written = store.add(trials);
     // Closed first, so that SQLite does not write to a file that is removed.
     if written.is_err() {
@@ -207,7 +211,7 @@ mod tests {
         let salvaged = salvage(&old, &new).unwrap();
         assert_eq!(salvaged, Salvaged { copied: 60, lost: Vec::new(), resumable: true });
         assert_eq!(Store::open(&new).unwrap().trials().unwrap(), trials);
-        assert!(matches!(salvage(&old, &new), Err(StoreError::Exists(_))));
+        assert!(matches!(salvage(&old, &new), Err(StoreError::Taken(_))));
     }
 
     /// Salvages `damaged`, which must yield a subset of `trials`; returns its size, or `None` where the plan is lost.

@@ -73,6 +73,49 @@ fn a_page_beside_results_replaces_nothing_of_the_user() {
 }
 
 #[test]
+fn fresh_moves_only_results_files() {
+    let folder = compared();
+    folder.write("config.ru", "run App\n");
+    folder.write("lines.jsonl", "{\"schema\": \"carat.recording/1\"}\n");
+    // The header of a database of another program.
+    let mut database = b"SQLite format 3\0".to_vec();
+    database.resize(4096, 0);
+    fs::write(folder.path("development.sqlite3"), database).unwrap();
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(folder.path(".")).unwrap().map(|one| one.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    for name in ["fake.toml", "config.ru", "lines.jsonl", "development.sqlite3"] {
+        let content = read(&folder, name);
+        for options in [&["--fresh"][..], &[]] {
+            let refused = folder.run(&[&FAKE[..], &["-o", name], options].concat());
+            refused.assert_code(2).assert_says("is not a results file of carat");
+            assert!(!refused.talk.contains("--resume"), "{}", refused.talk);
+            assert_eq!(read(&folder, name), content, "{name} {options:?}");
+            assert_eq!(names(), before, "{name} {options:?}");
+        }
+    }
+    // What is damaged or empty may be the rest of a results file.
+    let mut damaged = read(&folder, "fake.carat");
+    damaged[5000..].fill(0xa5);
+    for content in [damaged, Vec::new()] {
+        fs::write(folder.path("fake.carat"), content).unwrap();
+        folder.run(&[&FAKE[..], &["--fresh"]].concat()).assert_code(3).assert_says("fake.old-");
+    }
+}
+
+#[test]
+fn salvage_names_no_option_that_it_does_not_have() {
+    let folder = compared();
+    let refused = folder.run(&["salvage", "fake.carat", "-o", "fake.toml"]);
+    refused.assert_code(1).assert_says("fake.toml exists already; name a new file with -o");
+    assert!(!refused.talk.contains("--"), "{}", refused.talk);
+}
+
+#[test]
 fn a_heap_dump_replaces_only_an_earlier_dump() {
     let folder = Folder::new("overwrite");
     let own = std::process::id().to_string();

@@ -2,7 +2,7 @@
 
 use crate::config::Experiment;
 use crate::run::experiment::changed::{ChangeError, adopt, move_aside};
-use crate::store::{Runner, Store, StoreError};
+use crate::store::{Runner, Store, StoreError, is_results_file};
 use crate::target::clean_up;
 use carat_analysis::{Judge, question};
 use carat_model::{ExperimentInfo, Variant, count};
@@ -77,6 +77,7 @@ impl OpenError {
             Self::Store(error) | Self::Change(ChangeError::Store(error)) => matches!(
                 error,
                 StoreError::Exists(_)
+                    | StoreError::NotResults(_)
                     | StoreError::OtherPlan { .. }
                     | StoreError::OlderPlan { .. }
                     | StoreError::Busy { .. }
@@ -158,10 +159,14 @@ pub fn open(
     Ok(OpenedResults { store, info, note })
 }
 
-/// Moves an older file aside, whatever it contains, unless a run still writes to it.
+/// Moves an older results file aside, also a damaged one, unless a run still writes to it.
 fn begin_anew(path: &Path) -> Result<String, OpenError> {
     if !path.is_file() {
         return Err(OpenError::NotAFile(path.to_owned()));
+    }
+    // Any other file is the user's, and needed where it is.
+    if !is_results_file(path) {
+        return Err(StoreError::NotResults(path.to_owned()).into());
     }
     // A file that cannot be opened has no runner to wait for, and is moved all the same.
     if let Ok(store) = Store::open(path) {
