@@ -147,6 +147,8 @@ pub enum SettingStatus {
     NotPreloaded,
     /// There is nothing to do for it on this version of Ruby.
     Needless,
+    /// It is the default, for which nothing is changed.
+    Unchanged,
     /// Nothing in the process shows it, for this reason.
     Unknown(String),
 }
@@ -154,7 +156,7 @@ pub enum SettingStatus {
 impl SettingStatus {
     /// Whether it is as good as it can become. A worker that has loaded the application itself may still fork others.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Applied(_) | Self::Partly(_) | Self::Needless)
+        matches!(self, Self::Applied(_) | Self::Partly(_) | Self::Needless | Self::Unchanged)
     }
 }
 

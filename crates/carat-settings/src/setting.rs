@@ -64,6 +64,9 @@ pub trait Setting: 'static {
     const FORKS: bool = false;
     const DOES: &'static str;
     const COSTS: &'static str;
+    /// Whether the default does something that a process shows; otherwise nothing is changed for it.
+    const VERIFIES_DEFAULT: bool =
+        matches!(Self::MECHANISM, Mechanism::Variable(_) | Mechanism::Tunable(_));
     /// The evidence that it was applied.
     const VERIFIED_BY: &'static str = Self::MECHANISM.verified_by();
 
@@ -249,6 +252,9 @@ impl<S: Setting> ErasedValue for ValueOf<S> {
     }
 
     fn verify(&self, process: &ProcessObservation<'_>, environment: &Environment) -> SettingStatus {
-        S::verify(&self.0, process, environment)
+        match S::is_default(&self.0) && !S::VERIFIES_DEFAULT {
+            true => SettingStatus::Unchanged,
+            false => S::verify(&self.0, process, environment),
+        }
     }
 }

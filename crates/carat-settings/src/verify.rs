@@ -32,20 +32,20 @@ impl fmt::Display for SettingCheck {
             SettingStatus::Needless => {
                 ("not needed", "there is nothing to do for it on this version of Ruby")
             }
+            SettingStatus::Unchanged => ("is the default", "carat changes nothing for it"),
             SettingStatus::Unknown(reason) => ("cannot be verified", reason.as_str()),
         };
         write!(f, "{} {status}: {reason}", self.setting)
     }
 }
 
-/// Checks every chosen setting that is not its default in a process that was started with `environment`.
+/// Checks every chosen setting in a process that was started with `environment`.
 pub fn verify(
     settings: &Settings,
     environment: &Environment,
     process: &ProcessObservation<'_>,
 ) -> Vec<SettingCheck> {
-    let chosen = settings.chosen().filter(|setting| !setting.is_default());
-    let catalogued = chosen.map(|setting| SettingCheck {
+    let catalogued = settings.chosen().map(|setting| SettingCheck {
         setting: setting.to_string(),
         // Under another malloc the variable is there and has no effect.
         status: match setting.definition.malloc {
@@ -68,12 +68,16 @@ fn status_for_malloc(
     process: &ProcessObservation<'_>,
     environment: &Environment,
 ) -> SettingStatus {
+    let own = setting.verify(process, environment);
+    if own == SettingStatus::Unchanged {
+        return own;
+    }
     let serving = process.malloc.map(|serving| serving.kind);
     match serving.or_else(|| process.maps.filter(|maps| is_musl(maps)).map(|_| AllocatorKind::Musl))
     {
-        Some(serving) if serving == malloc => setting.verify(process, environment),
+        Some(serving) if serving == malloc => own,
         // The variable alone would say applied, which only its own malloc makes true.
-        Some(AllocatorKind::Other) | None => match setting.verify(process, environment) {
+        Some(AllocatorKind::Other) | None => match own {
             SettingStatus::Applied(reason) => SettingStatus::Unknown(format!(
                 "{reason}, but whether {}'s malloc serves this process is unknown",
                 malloc.name()
@@ -126,6 +130,7 @@ pub(crate) mod tests {
             SettingStatus::NotApplied(_) => "not applied",
             SettingStatus::NotPreloaded => "not preloaded",
             SettingStatus::Needless => "needless",
+            SettingStatus::Unchanged => "unchanged",
             SettingStatus::Unknown(_) => "unknown",
         }
     }
@@ -145,6 +150,10 @@ pub(crate) mod tests {
             ("arena_max=1", "not applied"),
             ("gc.malloc_limit=1m", "applied"),
             ("gc.malloc_limit=2m", "not applied"),
+            // The default, whose variable was lost.
+            ("gc.malloc_limit=16m", "not applied"),
+            ("trim=off", "unchanged"),
+            ("calloc_arena=off", "unchanged"),
             ("env.A=b", "applied"),
             ("thp=off", "applied"),
             ("thp=on", "not applied"),

@@ -234,7 +234,7 @@ fn rank_within(status: &SettingStatus) -> u8 {
         SettingStatus::NotApplied(_) => 4,
         // What one process left out is said, although another has the whole setting.
         SettingStatus::Partly(_) => 3,
-        SettingStatus::Applied(_) | SettingStatus::Needless => 2,
+        SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unchanged => 2,
         SettingStatus::NotYet(_) => 1,
         SettingStatus::Unknown(_) => 0,
     }
@@ -247,7 +247,7 @@ fn rank_among(status: &SettingStatus) -> u8 {
         SettingStatus::Unknown(_) => 3,
         SettingStatus::NotYet(_) => 2,
         SettingStatus::Partly(_) => 1,
-        SettingStatus::Applied(_) | SettingStatus::Needless => 0,
+        SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unchanged => 0,
     }
 }
 

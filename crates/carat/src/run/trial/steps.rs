@@ -452,7 +452,10 @@ pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
         SettingStatus::NotApplied(_) | SettingStatus::NotPreloaded | SettingStatus::Partly(_) => {
             Some(check.to_string())
         }
-        SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unknown(_) => None,
+        SettingStatus::Applied(_)
+        | SettingStatus::Needless
+        | SettingStatus::Unchanged
+        | SettingStatus::Unknown(_) => None,
     });
     noted.collect()
 }
