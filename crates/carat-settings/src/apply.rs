@@ -74,13 +74,13 @@ impl Settings {
 
     /// The malloc that will serve, in words: the preloaded one, or that with which the Ruby is linked; `None` if unknown.
     fn malloc_at_start(&self, server: &EnvironmentBuilder<'_>) -> Option<String> {
-        let chosen =
-            // `system` preloads nothing: what others preload, or the Ruby's own, serves then.
-            self.get::<PreloadedAllocator>().filter(|one| **one != AllocatorChoice::System);
-        if let Some(chosen) = chosen {
+        let chosen = self.get::<PreloadedAllocator>();
+        // `system` takes out what others preload: the Ruby's own serves then.
+        let is_system = chosen == Some(&AllocatorChoice::System);
+        if let Some(chosen) = chosen.filter(|_| !is_system) {
             return Some(chosen.to_string());
         }
-        let preloaded = server.current("LD_PRELOAD").unwrap_or_default();
+        let preloaded = server.current("LD_PRELOAD").filter(|_| !is_system).unwrap_or_default();
         // The loader searches preloaded libraries in their order, so the first serves (ld.so(8)).
         let inherited = preloaded.split([':', ' ']).find_map(|path| allocator_of(Path::new(path)));
         if let Some(inherited) = inherited {
@@ -166,6 +166,35 @@ mod tests {
             assert_eq!(made.set.len(), 1, "{pair}");
             assert!(!made.needs_runtime, "{pair}");
         }
+    }
+
+    #[test]
+    fn the_systems_malloc_takes_allocators_out_of_what_is_preloaded_and_keeps_the_rest() {
+        for (inherited, left) in [
+            ("/usr/lib/libjemalloc.so.2", Some("")),
+            ("libjemalloc.so.2", Some("")),
+            ("/a.so:/usr/lib/libjemalloc.so.2 /b.so:libtcmalloc_minimal.so.4", Some("/a.so:/b.so")),
+            ("/a.so", None),
+            ("", None),
+        ] {
+            for (pair, inherited_as) in
+                [(None, "LD_PRELOAD"), (Some(format!("env.LD_PRELOAD={inherited}")), "OTHER")]
+            {
+                if pair.is_some() && inherited.is_empty() {
+                    continue;
+                }
+                let pairs: Vec<&str> =
+                    pair.as_deref().into_iter().chain(["allocator=system"]).collect();
+                let made = applied(&pairs, &[(inherited_as, inherited)]).expect("applies");
+                let unchanged = pair.is_some().then_some(inherited);
+                let found = made.set.get("LD_PRELOAD").map(String::as_str);
+                assert_eq!(found, left.or(unchanged), "{pairs:?} {inherited}");
+                assert_eq!(made.warnings.len(), usize::from(left.is_some()), "{:?}", made.warnings);
+            }
+        }
+        let preloaded = [("LD_PRELOAD", "/usr/lib/libjemalloc.so.2")];
+        let made = applied(&["allocator=system", "arena_max=2"], &preloaded).expect("applies");
+        assert!(made.warnings.iter().all(|one| !one.contains("arena_max")), "{:?}", made.warnings);
     }
 
     #[test]

@@ -152,6 +152,7 @@ pub(crate) mod tests {
             ("gc.malloc_limit=2m", "not applied"),
             // The default, whose variable was lost.
             ("gc.malloc_limit=16m", "not applied"),
+            ("allocator=system", "applied"),
             ("trim=off", "unchanged"),
             ("calloc_arena=off", "unchanged"),
             ("env.A=b", "applied"),

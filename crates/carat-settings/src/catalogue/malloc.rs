@@ -4,7 +4,7 @@ use crate::allocator::allocator_of;
 use crate::catalogue::jemalloc::JemallocOptions;
 use crate::elf::{ElfKind, read_elf};
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
-use crate::observation::{ProcessObservation, SettingStatus};
+use crate::observation::{MallocInUse, ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
 use crate::value::{MemorySize, SettingValue, WholeNumber, alternatives};
 use carat_wire::page::{AllocatorKind, Word};
@@ -66,18 +66,21 @@ impl Setting for PreloadedAllocator {
     const DEFAULT: &'static str = "system";
     const MECHANISM: Mechanism = Mechanism::Own;
     const LEVELS: &'static [&'static str] = &["jemalloc", "mimalloc", "tcmalloc"];
-    const DOES: &'static str = "Preloads another malloc. Its options, not its name, decide how much memory an idle server keeps.";
+    const VERIFIES_DEFAULT: bool = true;
+    const DOES: &'static str = "Preloads another malloc, or for `system` takes the libraries of others out of LD_PRELOAD. Its options, not its name, decide how much memory an idle server keeps.";
     const COSTS: &'static str =
         "About 1 MB per process; a few percent of speed in either direction.";
-    const VERIFIED_BY: &'static str =
-        "the library in /proc/PID/maps, and that its malloc serves the process";
+    const VERIFIED_BY: &'static str = "the library in /proc/PID/maps, and that its malloc serves the process; `system`: that the C library's malloc serves it";
 
     fn apply(
         value: &AllocatorChoice,
         server: &mut EnvironmentBuilder<'_>,
     ) -> Result<(), ApplyError> {
         let library = match value {
-            AllocatorChoice::System => return Ok(()),
+            AllocatorChoice::System => {
+                remove_allocators(server);
+                return Ok(());
+            }
             AllocatorChoice::Library(path) => path.clone(),
             AllocatorChoice::Named(name) => (server.context.find_allocator)(name)
                 .ok_or_else(|| ApplyError::NoAllocator { name: (*name).to_owned() })?,
@@ -98,10 +101,13 @@ impl Setting for PreloadedAllocator {
     }
 
     fn verify(
-        _value: &AllocatorChoice,
+        value: &AllocatorChoice,
         process: &ProcessObservation<'_>,
         environment: &Environment,
     ) -> SettingStatus {
+        if *value == AllocatorChoice::System {
+            return served_by_libc(process);
+        }
         let Some(maps) = process.maps else {
             return SettingStatus::Unknown("/proc/PID/maps cannot be read".into());
         };
@@ -127,6 +133,42 @@ impl Setting for PreloadedAllocator {
             SettingStatus::NotApplied(format!("{} is not mapped, {why}", library.display()))
         }
     }
+}
+
+/// Takes the libraries of allocators out of `LD_PRELOAD`, which images often set, and keeps the others.
+fn remove_allocators(server: &mut EnvironmentBuilder<'_>) {
+    let Some(all) = server.current("LD_PRELOAD") else { return };
+    let parts = all.split([':', ' ']).filter(|path| !path.is_empty());
+    let (removed, kept): (Vec<&str>, Vec<&str>) =
+        parts.partition(|path| allocator_of(Path::new(path)).is_some());
+    if !removed.is_empty() {
+        server.warn(format!("LD_PRELOAD names {}, which is left out", removed.join(" and ")));
+        server.set("LD_PRELOAD", kept.join(":"));
+    }
+}
+
+/// Whether the malloc of the C library serves, and nothing that is preloaded or linked.
+fn served_by_libc(process: &ProcessObservation<'_>) -> SettingStatus {
+    match process.malloc {
+        Some(MallocInUse { kind: AllocatorKind::Glibc | AllocatorKind::Musl, file }) => {
+            SettingStatus::Applied(format!("malloc is that of {file}"))
+        }
+        Some(MallocInUse { file, .. }) => {
+            SettingStatus::NotApplied(format!("malloc is that of {file}"))
+        }
+        None => {
+            let mut files = process.maps.unwrap_or_default().lines().filter_map(file_of);
+            // What is mapped need not serve.
+            let other = files.find(|file| allocator_of(Path::new(file)).is_some());
+            let mapped = other.map(|file| format!("{file} is mapped; ")).unwrap_or_default();
+            SettingStatus::Unknown(format!("{mapped}whose malloc serves is unknown"))
+        }
+    }
+}
+
+/// The file of a line of `/proc/PID/maps`.
+fn file_of(line: &str) -> Option<&str> {
+    line.find('/').map(|start| &line[start..])
 }
 
 /// Whether the malloc of a mapped library is the one that serves.
@@ -359,7 +401,6 @@ impl Setting for MallocConf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::MallocInUse;
     use crate::verify::tests::{MAPS, word};
 
     const JEMALLOC: MallocInUse<'_> =
@@ -402,6 +443,29 @@ mod tests {
             let status = PreloadedAllocator::verify(&jemalloc, &process, &environment);
             assert_eq!(word(&status), expected, "{status:?}");
         }
+    }
+
+    #[test]
+    fn the_systems_malloc_is_verified_by_what_serves() {
+        let status = |malloc, maps| {
+            let process = ProcessObservation { maps, malloc, ..Default::default() };
+            let environment = Environment::default();
+            PreloadedAllocator::verify(&AllocatorChoice::System, &process, &environment)
+        };
+        let of_libc = MallocInUse { kind: AllocatorKind::Glibc, file: "/usr/lib/libc.so.6" };
+        let of_musl = MallocInUse { kind: AllocatorKind::Musl, file: "/lib/ld-musl-x86_64.so.1" };
+        let other = MallocInUse { kind: AllocatorKind::Other, file: "/opt/libmine.so" };
+        for (malloc, expected) in [
+            // What is mapped and does not serve does no harm.
+            (Some(of_libc), "applied"),
+            (Some(of_musl), "applied"),
+            (Some(JEMALLOC), "not applied"),
+            (Some(other), "not applied"),
+            (None, "unknown"),
+        ] {
+            assert_eq!(word(&status(malloc, Some(MAPS))), expected, "{malloc:?}");
+        }
+        assert_eq!(word(&status(None, None)), "unknown");
     }
 
     #[test]

@@ -55,6 +55,21 @@ fn the_command_line_overrides_the_environment_which_overrides_the_file() {
 }
 
 #[test]
+fn the_systems_malloc_serves_where_the_environment_preloads_another() {
+    require!(Ruby, Jemalloc);
+    let folder = Folder::new("exec");
+    let maps = "puts File.read('/proc/self/maps').include?('jemalloc')";
+    let run = |arguments: &[&str]| {
+        let mut command = folder.carat(&[arguments, &["--", "ruby", "-e", maps]].concat());
+        let ran = command.env("LD_PRELOAD", "libjemalloc.so.2").output().unwrap();
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
+    };
+    assert!(run(&["exec", "compact=off"]).contains("true\n"));
+    let ran = run(&["exec", "allocator=system"]);
+    assert!(ran.contains("false\n") && ran.contains("names libjemalloc.so.2"), "{ran}");
+}
+
+#[test]
 fn carat_toml_accepts_a_profile_and_refuses_unknown_keys() {
     let folder = Folder::new("exec");
     let show = ["exec", "--", "sh", "-c", "echo $MALLOC_ARENA_MAX"];
