@@ -70,6 +70,30 @@ fn the_systems_malloc_serves_where_the_environment_preloads_another() {
 }
 
 #[test]
+fn a_profile_that_is_given_replaces_that_of_the_file_and_what_else_the_file_adds_is_said() {
+    let folder = Folder::new("exec");
+    folder.write("carat.toml", "profile = 'low-memory'\n[settings]\n\"gc.malloc_limit\" = '32m'\n");
+    let run = |option: &str| {
+        folder.run(&[
+            "exec",
+            option,
+            "--",
+            "sh",
+            "-c",
+            "echo $CARAT_SETTINGS $RUBY_GC_MALLOC_LIMIT",
+        ])
+    };
+    let replaced = run("profile=balanced");
+    replaced
+        .assert_says("profile=low-memory of carat.toml does not apply, because profile=balanced");
+    replaced
+        .assert_says("also from carat.toml: gc.malloc_limit=33554432\n")
+        .assert_says(" 33554432");
+    assert!(!replaced.out.contains("trim"), "{replaced:?}");
+    run("arena_max=3").assert_says("prepare_fork=full, trim=full-gc").assert_says("33554432");
+}
+
+#[test]
 fn carat_toml_accepts_a_profile_and_refuses_unknown_keys() {
     let folder = Folder::new("exec");
     let show = ["exec", "--", "sh", "-c", "echo $MALLOC_ARENA_MAX"];
