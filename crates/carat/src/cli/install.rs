@@ -21,7 +21,7 @@ pub(crate) struct InstallArgs {
     /// Remove every installed version instead; a Ruby whose environment names one of them no longer starts
     #[arg(long)]
     remove: bool,
-    /// Print the folder, its files and whether they are new, or the removed folders, as JSON
+    /// Install or remove as well, and print the folder, its files and whether they are new, or the removed folders, as JSON
     #[arg(long)]
     json: bool,
 }

@@ -4,6 +4,7 @@ use crate::input::{AppFolder, app_experiment};
 use crate::view::output;
 use anyhow::{Context, bail};
 use carat_files::write_new;
+use carat_report::shell_line;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,8 @@ pub(crate) fn write_app_experiment(folder: &Path, file: Option<&Path>) -> anyhow
     for one in &unknown {
         output::print_message(&format!("not known: {one}"));
     }
-    output::print_message(&format!("\nnext  carat compare {shown}"));
+    let next = shell_line(&["carat", "compare", &shown].map(String::from));
+    output::print_message(&format!("\nnext  {next}"));
     Ok(())
 }
 

@@ -22,3 +22,12 @@ fn a_file_beside_another_folder_names_the_folder_of_the_app_and_is_never_overwri
     folder.run(&elsewhere).assert_code(1).assert_says("is not overwritten");
     assert_eq!(fs::read_to_string(folder.path("plans/shop.toml")).unwrap(), text);
 }
+
+#[test]
+fn the_next_command_can_be_pasted_also_where_a_name_has_a_space() {
+    let folder = Folder::new("init");
+    fs::create_dir(folder.path("with space")).unwrap();
+    folder.write("with space/config.ru", "run ->(env) { [200, {}, []] }\n");
+    let ran = folder.run(&["init", "with space"]);
+    ran.assert_code(0).assert_says("next  carat compare 'with space/carat.toml'");
+}

@@ -299,6 +299,18 @@ fn a_page_that_no_worker_should_share_is_not_requested_and_the_reason_is_one_lin
 }
 
 #[test]
+fn paths_are_refused_together_with_the_request_for_them() {
+    require!(Ruby);
+    let script = format!(
+        "{EVENTUALLY}\n{APPLICATION}\nanswering {{ [404, {{}}, []] }}\n\
+         puts [report(:applied), report(:refused)].inspect"
+    );
+    let ran = run(&["warm=5", "warm_paths=/nope"], &script);
+    ran.assert_code(0).assert_says("warm was not applied: GET /nope answers 404");
+    assert_eq!(ran.out, "[0, 3]\n");
+}
+
+#[test]
 fn a_thread_that_its_library_starts_again_after_a_fork_is_no_obstacle() {
     require!(Ruby);
     // Active Record starts one in every process that connects.

@@ -25,6 +25,12 @@ module CaratRuntime
 
     private
 
+    # Without warming its pages are not requested either, and there is no later moment for them.
+    def refuse(reason)
+      CaratRuntime.setting("warm_paths")&.refused
+      super
+    end
+
     def paths
       CaratRuntime.setting("warm_paths")&.paths || ["/"]
     end

@@ -9,6 +9,11 @@ module CaratRuntime
       value.split(",").map(&:strip).reject(&:empty?)
     end
 
+    # Reports that `warm`, which says why, has not requested them.
+    def refused
+      CaratRuntime.set_bit(:refused, @bit)
+    end
+
     def preloads?
       true
     end
