@@ -96,8 +96,11 @@ async function checkFigures(page, name) {
   }
 }
 
-// As it is printed where nothing was opened: few sheets, and no part of the verdict's proof is left out.
+// As it is printed where nothing was opened: few sheets, and neither a part of the verdict's proof nor a mark of a chart
+// is left out.
 async function checkPaper(page, name) {
+  const hiddenMarks = () => page.run(() => [...document.querySelectorAll('svg *')].map((mark, at) => (getComputedStyle(mark).display === 'none' ? `${at} ${mark.nodeName}.${mark.getAttribute('class')}` : null)).filter(Boolean));
+  const hiddenOnScreen = new Set(await hiddenMarks());
   const { data } = await page.send('Page.printToPDF', { paperWidth: 8.27, paperHeight: 11.69, printBackground: true });
   const sheets = Buffer.from(data, 'base64').toString('latin1').match(/\/Type \/Page\b/g)?.length ?? 0;
   // What a hostile experiment calls itself may fill sheets of its own.
@@ -106,6 +109,8 @@ async function checkPaper(page, name) {
   await page.look({ width: 794, media: 'print' });
   const lost = await page.run(() => [...document.querySelectorAll('#verdict, .part.proof')].filter((part) => part.getBoundingClientRect().height < 20).map((part) => part.id || part.textContent.slice(0, 40)));
   expect(`${name}: no part is lost in print`, lost.length === 0, lost);
+  const unprinted = (await hiddenMarks()).filter((mark) => !hiddenOnScreen.has(mark));
+  expect(`${name}: every mark of a chart is printed`, unprinted.length === 0, unprinted.slice(0, 5));
   await page.look();
 }
 
