@@ -366,7 +366,13 @@ impl Judge {
                     && !self.is_settled(&c.conclusion)
             })
         });
-        with_baseline.chain(with_controls).collect()
+        // A variant beyond a guard is not offered, so it needs no further block, unless its figures are to be precise.
+        let is_refused = |variant: &str| {
+            let mut of_variant = conclusions.iter().filter(|c| c.variant == variant);
+            !self.question.precise && of_variant.any(|c| c.guard_passed == Some(false))
+        };
+        let open = with_baseline.chain(with_controls);
+        open.filter(|compared| !is_refused(compared.variant)).collect()
     }
 
     /// Whether a conclusion needs no further block.

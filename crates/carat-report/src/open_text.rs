@@ -1,10 +1,16 @@
 //! When what is undecided will probably be decided, in words.
 
+use crate::standing::breaks_guard;
 use carat_model::{BlockForecast, Conclusion, Results, count};
 use carat_stats::forecast::FORESEEN;
 
-/// `; probably decided after 10 to 33 blocks`, and how many are allowed where they may not suffice.
+/// `; probably decided after 10 to 33 blocks`, and how many are allowed where they may not suffice; empty for a variant
+/// beyond a guard.
 pub(crate) fn decided_after(results: &Results, conclusion: &Conclusion) -> String {
+    // It is not offered, whatever else is decided of it.
+    if breaks_guard(results, &conclusion.variant) {
+        return String::new();
+    }
     let Some(forecast) = conclusion.forecast else {
         return "; after how many blocks it is decided is not known yet".to_owned();
     };

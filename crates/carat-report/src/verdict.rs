@@ -3,17 +3,21 @@
 //! Every text of a figure is made here, so that a sentence, a table and a page cannot differ in a number.
 
 use crate::facts;
+use crate::layout::name;
 use crate::machine_text::{differing, differs_by_machine};
 use crate::mark::Mark;
 use crate::moments::phrase;
 use crate::numbers::{self, count};
 use crate::open_text::decided;
-use crate::standing::{Standing, standing};
+use crate::standing::{Standing, breaks_guard, standing};
 use crate::text::capital;
 use crate::use_it::{UseIt, use_it};
 use crate::wording::{Sentence, headline, median_so_far, sentences};
 use carat_analysis::{Judge, question};
 use carat_model::{Better, BlockForecast, Conclusion, Estimate, Results, Role, Verdict, metric};
+
+/// Variants that are named where several are open; the others are counted.
+const NAMES: usize = 3;
 
 /// The verdict on all variants.
 #[derive(Debug)]
@@ -308,14 +312,18 @@ fn merged<'a>(all: impl Iterator<Item = (&'a str, String, usize)>) -> Vec<String
 
 /// What would decide the comparisons that are open; `None` if there is none, or no trial to forecast from.
 fn open(results: &Results) -> Option<OpenVerdict> {
-    let open: Vec<&Conclusion> =
-        primaries(results).filter(|one| one.verdict == Verdict::Undecided).collect();
+    // A variant beyond a guard is not offered, whatever its other differences are.
+    let is_open = |one: &&Conclusion| {
+        one.verdict == Verdict::Undecided && !breaks_guard(results, &one.variant)
+    };
+    let open: Vec<&Conclusion> = primaries(results).filter(is_open).collect();
     let most = open.iter().map(|one| one.blocks).max()?;
     let ran = facts::blocks(results, facts::counts);
     if ran.is_empty() {
         return None;
     }
     let has = count(most as usize, "block");
+    let names = names(&open);
     // A run that had all its blocks cannot be continued.
     let most_allowed = results.info.max_blocks;
     let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
@@ -335,13 +343,24 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     // One comparison without a forecast leaves the end of all unknown.
     let forecasts: Option<Vec<BlockForecast>> = open.iter().map(|one| one.forecast).collect();
     let Some(latest) = forecasts.and_then(|all| all.into_iter().reduce(later)) else {
-        let text =
-            format!("{has} did not decide; after how many blocks it is decided is not known yet");
+        let text = format!(
+            "{names}: {has} did not decide; after how many blocks it is decided is not known yet"
+        );
         return Some(OpenVerdict { text, blocks: None, further: FurtherBlocks::Anew });
     };
-    let text = format!("{has} did not decide; probably {}", decided(latest));
+    let text = format!("{names}: {has} did not decide; probably {}", decided(latest));
     let further = latest.high.map_or(FurtherBlocks::Anew, within);
     Some(OpenVerdict { text, blocks: latest.high, further })
+}
+
+/// The variants of the comparisons: `c, d, e and 2 more`.
+fn names(open: &[&Conclusion]) -> String {
+    let shown: Vec<String> = open.iter().take(NAMES).map(|one| name(&one.variant)).collect();
+    let more = match open.len().saturating_sub(NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
 }
 
 /// The range that ends later: every open comparison is then decided.
@@ -443,25 +462,25 @@ mod tests {
             (
                 None,
                 20,
-                "3 blocks did not decide; after how many blocks it is decided is not known yet",
+                "b: 3 blocks did not decide; after how many blocks it is decided is not known yet",
                 FurtherBlocks::Anew,
             ),
             (
                 Some(BlockForecast { low: 10, high: Some(15) }),
                 20,
-                "3 blocks did not decide; probably decided after 10 to 15 blocks",
+                "b: 3 blocks did not decide; probably decided after 10 to 15 blocks",
                 FurtherBlocks::Allowed,
             ),
             (
                 Some(BlockForecast { low: 10, high: Some(33) }),
                 20,
-                "3 blocks did not decide; probably decided after 10 to 33 blocks",
+                "b: 3 blocks did not decide; probably decided after 10 to 33 blocks",
                 FurtherBlocks::Anew,
             ),
             (
                 Some(BlockForecast { low: 3, high: Some(3) }),
                 3,
-                "3 blocks did not decide; probably decided after 3 blocks",
+                "b: 3 blocks did not decide; probably decided after 3 blocks",
                 FurtherBlocks::Anew,
             ),
         ] {
@@ -473,5 +492,30 @@ mod tests {
             let blocks = forecast.and_then(|forecast| forecast.high);
             assert_eq!((open.text.as_str(), open.blocks, open.further), (text, blocks, further));
         }
+    }
+
+    #[test]
+    fn a_variant_beyond_a_guard_asks_for_no_blocks_and_what_is_open_is_named() {
+        let forecast = Some(BlockForecast { low: 200, high: Some(250) });
+        let undecided = |variant: &str| Conclusion {
+            variant: variant.into(),
+            forecast,
+            ..conclusion(Verdict::Undecided, Some(estimate(-0.1, -0.01, 0.1)))
+        };
+        let guard = of_guard(Some(false), estimate(5.0, 6.33, 7.0));
+        let beyond = results(vec![undecided("b"), guard.clone()]);
+        let table = VerdictTable::new(&beyond);
+        assert_eq!((table.rows[1].mark, table.open), (Some(Mark::BreaksGuard), None));
+        let rest = &table.rows[1].sentence.as_ref().unwrap().rest;
+        assert!(!rest.contains("probably decided"), "{rest}");
+        assert!(rest.contains(", but its p99 latency is 633 % higher"), "{rest}");
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let mut others = testing::results(&names, vec![trial(1, "a", 4e8), trial(1, "c", 2e8)]);
+        others.conclusions = names[1..].iter().map(|name| undecided(name)).chain([guard]).collect();
+        let text = VerdictTable::new(&others).open.unwrap().text;
+        assert_eq!(
+            text,
+            "c, d, e and 1 more: 3 blocks did not decide; probably decided after 200 to 250 blocks"
+        );
     }
 }

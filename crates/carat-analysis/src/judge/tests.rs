@@ -121,6 +121,24 @@ fn an_undecided_guard_keeps_its_variant_running() {
 }
 
 #[test]
+fn a_variant_beyond_a_guard_asks_for_no_further_block_unless_its_figures_are_to_be_precise() {
+    let mut run = trials(8, &[("default", 1.0), ("slow", 1.01)]);
+    for (at, trial) in run.iter_mut().enumerate() {
+        let p95 = if trial.variant == "slow" { 0.4 } else { 0.05 } + at as f64 * 1e-4;
+        trial.metrics.insert("latency.p95".to_owned(), p95);
+    }
+    let mut guarded = question(&["default", "slow"]);
+    guarded.guards.push(("latency.p95".to_owned(), 0.05));
+    // So narrow that the memory stays undecided.
+    guarded.margin = 0.0101;
+    let judgement = judge(&guarded, &run);
+    assert_eq!(judgement.conclusions[1].guard_passed, Some(false));
+    assert_eq!(judgement.next, NextStep::Stop(StopReason::Decided));
+    guarded.precise = true;
+    assert!(matches!(judge(&guarded, &run).next, NextStep::Continue(_)));
+}
+
+#[test]
 fn a_confirmation_ends_when_a_guard_can_hardly_be_shown_and_any_other_experiment_goes_on() {
     let mut run = trials(20, &[("default", 1.0), ("candidate", 0.8)]);
     for (i, slow) in run.iter_mut().filter(|t| t.variant == "candidate").enumerate() {
