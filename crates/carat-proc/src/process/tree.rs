@@ -21,6 +21,7 @@ pub struct Tree {
     /// Without one, every orphan is a member.
     token: Option<String>,
     subreaper: Option<Subreaper>,
+    observer: Option<u32>,
     known: HashSet<Identity>,
     foreign: HashSet<Identity>,
     doubtful: BTreeMap<Identity, String>,
@@ -57,6 +58,7 @@ impl Tree {
             leader_only: false,
             token: Some(token.into()),
             subreaper: None,
+            observer: None,
             known: HashSet::from([leader]),
             foreign: HashSet::new(),
             doubtful: BTreeMap::new(),
@@ -79,6 +81,13 @@ impl Tree {
     /// Limits the tree to the leader.
     pub fn leader_only(mut self) -> Self {
         self.leader_only = true;
+        self
+    }
+
+    /// Leaves out the process that looks and what it has started, where it is in the tree: carat in the shell that it
+    /// is asked about.
+    pub fn seen_by(mut self, observer: u32) -> Self {
+        self.observer = Some(observer);
         self
     }
 
@@ -150,7 +159,19 @@ impl Tree {
 
     fn scan(&self) -> Scan {
         let pids = self.root.pids().unwrap_or_default();
-        pids.into_iter().filter_map(|pid| Some((pid, self.root.stat(pid).ok()?))).collect()
+        let all: Scan =
+            pids.into_iter().filter_map(|pid| Some((pid, self.root.stat(pid).ok()?))).collect();
+        let Some(observer) = self.observer else { return all };
+        let is_observers =
+            |stat: &Stat| stat.pid == observer || descends(stat, &all, |one| one.pid == observer);
+        // An observer that was asked about itself, or about a child of its own, leaves nothing out.
+        if all.get(&self.leader.pid).is_some_and(is_observers) {
+            return all;
+        }
+        all.iter()
+            .filter(|(_, stat)| !is_observers(stat))
+            .map(|(&pid, stat)| (pid, stat.clone()))
+            .collect()
     }
 
     fn is_member(&mut self, stat: &Stat, scan: &Scan) -> bool {
@@ -318,6 +339,24 @@ mod tests {
         let leader = Identity { pid: 20, start_ticks: 6 };
         let mut tree = Tree::new(root, leader, "t").with_subreaper(10, [26]);
         assert_eq!(pids(&mut tree), [20, 21, 22, 23, 24, 25]);
+    }
+
+    #[test]
+    fn the_observer_and_what_it_starts_are_no_part_of_the_tree_that_it_is_in() {
+        let (_folder, root) = captured(&[
+            (20, 1, 20, 5, ""),  // the shell
+            (21, 20, 20, 6, ""), // a server
+            (22, 20, 20, 7, ""), // carat
+            (23, 22, 20, 8, ""), // its load generator
+            (24, 21, 20, 9, ""), // a worker
+        ]);
+        let of = |pid, start_ticks| {
+            Tree::new(root.clone(), Identity { pid, start_ticks }, "").seen_by(22)
+        };
+        assert_eq!(pids(&mut of(20, 5)), [20, 21, 24]);
+        assert_eq!(pids(&mut of(21, 6)), [21, 24]);
+        assert_eq!(pids(&mut of(22, 7)), [22, 23]);
+        assert_eq!(pids(&mut of(23, 8)), [23]);
     }
 
     #[test]

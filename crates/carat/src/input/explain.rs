@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The process does not exist.
-    #[error("there is no process {0}; see `pgrep -af puma`")]
+    #[error("there is no process {0}; `carat ps` lists the Rubies here")]
     NoProcess(u32),
     /// The process cannot be read.
     #[error(transparent)]
@@ -74,7 +74,7 @@ pub fn process_ledger(
         vec![leader]
     } else {
         // No token, because somebody else started the process.
-        let mut tree = Tree::new(root.clone(), leader, "");
+        let mut tree = Tree::new(root.clone(), leader, "").seen_by(std::process::id());
         let own = with_own_memory(root, tree.members());
         own.iter().map(Stat::identity).collect()
     };

@@ -8,6 +8,7 @@ use crate::view::{check_output, output};
 use crate::work::exit::Exit;
 use crate::work::explain_dump::explain_dump;
 use crate::work::explain_request::{AskedLook, ExplainRequest, KeptProfile};
+use crate::work::not_ruby::{NotRuby, not_ruby};
 use anyhow::{Context, bail};
 use carat_analysis::{
     Diagnosis, Earlier, ExplainedTree, Finding, HolderGrowths, diagnosis, findings, holder_growth,
@@ -40,6 +41,8 @@ struct Explained {
     /// What was read from outside, if the target is a process.
     reading: Option<OutsideReading>,
     grown: Option<Grown>,
+    /// Where the target is a process that is no Ruby.
+    not_ruby: Option<NotRuby>,
 }
 
 #[derive(Serialize)]
@@ -70,6 +73,12 @@ pub(crate) fn explain(request: &ExplainRequest) -> anyhow::Result<Exit> {
         check_output(page, OutputForm::Page, &inputs)?;
     }
     let explained = read(request)?;
+    if let (Some(found), true) = (&explained.not_ruby, request.look.asks_a_process())
+        && !found.rubies_below
+    {
+        // What is asked is about Ruby's objects.
+        bail!("{}", found.text);
+    }
     print(request, &explained)?;
     let Explained { ledger, reading, grown, .. } = &explained;
     if let Some(path) = &request.page {
@@ -119,7 +128,11 @@ fn read(request: &ExplainRequest) -> anyhow::Result<Explained> {
     let findings = findings(&ledger, reading.as_ref().unwrap_or(&OutsideReading::default()));
     let diagnosis = diagnosis(&ledger, reading.as_ref(), earlier);
     let grown = before.as_ref().map(|before| grown_since(before, reading.as_ref()));
-    Ok(Explained { ledger, findings, diagnosis, reading, grown })
+    let pid = request.target.parse().ok();
+    let not_ruby = pid
+        .zip(reading.as_ref())
+        .and_then(|(pid, reading)| not_ruby(pid, (&ledger, reading), request.alone));
+    Ok(Explained { ledger, findings, diagnosis, reading, grown, not_ruby })
 }
 
 /// `kept`: whether what is kept is counted by what keeps it.
@@ -211,8 +224,13 @@ fn without_maps(reading: &OutsideReading) -> OutsideReading {
 
 /// Who keeps what is an answer of its own, in few lines; otherwise the diagnosis comes first, and the next command last.
 fn print_text(request: &ExplainRequest, explained: &Explained) -> anyhow::Result<()> {
-    let Explained { ledger, findings, diagnosis, reading, grown } = explained;
+    let Explained { ledger, findings, diagnosis, reading, grown, not_ruby } = explained;
     let look = &request.look;
+    if let Some(not_ruby) = not_ruby {
+        output::print_text(&format!("{}\n\n", not_ruby.text))?;
+    }
+    // A diagnosis is that of a Ruby.
+    let is_diagnosed = not_ruby.as_ref().is_none_or(|found| found.rubies_below);
     if let (Some(grown), Some(since)) = (grown, &look.since) {
         output::print_text(&holder_growth_text(grown, &since.display().to_string()))?;
         if look.who == Some(None) && request.is_only_who() {
@@ -225,7 +243,9 @@ fn print_text(request: &ExplainRequest, explained: &Explained) -> anyhow::Result
             return Ok(());
         }
     }
-    output::print_text(&(diagnosis_text(diagnosis) + "\n"))?;
+    if is_diagnosed {
+        output::print_text(&(diagnosis_text(diagnosis) + "\n"))?;
+    }
     if request.is_detailed(ledger) {
         output::print_text(&ledger_text(ledger, findings))?;
         if let Some(reading) = reading {
@@ -234,7 +254,9 @@ fn print_text(request: &ExplainRequest, explained: &Explained) -> anyhow::Result
     } else {
         output::print_text(&parts_text(ledger))?;
     }
-    output::print_text(&("\n".to_owned() + &next_text(diagnosis, &request.target)))?;
+    if is_diagnosed {
+        output::print_text(&("\n".to_owned() + &next_text(diagnosis, &request.target)))?;
+    }
     Ok(())
 }
 

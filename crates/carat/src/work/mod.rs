@@ -16,6 +16,7 @@ mod init;
 mod injected;
 mod install;
 mod load;
+mod not_ruby;
 mod printed;
 mod record;
 mod rendered;

@@ -42,7 +42,7 @@ impl RecordingSubject {
         let title = root.read(pid, "cmdline").unwrap_or_default();
         let title = command_line(&String::from_utf8_lossy(&title));
         // No token, because somebody else started the process.
-        let tree = Tree::new(root, leader, "");
+        let tree = Tree::new(root, leader, "").seen_by(std::process::id());
         let tree = if leader_only { tree.leader_only() } else { tree };
         Ok(Self::Running { tree: Box::new(tree), title })
     }
