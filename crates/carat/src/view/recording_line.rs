@@ -12,6 +12,9 @@ pub(crate) fn recording_line(recorder: &Recorder<'_>) -> String {
     if let Some(growth) = &recorder.kept_growth {
         let _ = write!(line, "  {growth}");
     }
+    if let Some(waits) = &recorder.load_waits {
+        let _ = write!(line, "  no load yet: {waits}");
+    }
     match recorder.loss() {
         Some((lines, error)) => {
             format!("{line}  {} not written: {error}", count(lines, "line"))

@@ -135,7 +135,8 @@ fn a_load_without_any_answer_makes_a_recording_invalid() {
     let folder = Folder::new("silent");
     let url = format!("http://127.0.0.1:{}/", carat::target::free_port().unwrap());
     let ran = folder.run(&["record", "--load", &url, "--for", "1s", "--", "sleep", "60"]);
-    ran.assert_code(4).assert_says("no load was driven");
+    ran.assert_code(4)
+        .assert_says(&format!("no load was driven to {url}: the server does not listen on"));
     folder.assert_nothing_left();
     let wrong = folder.run(&["record", "--rate", "5", "--", "sleep", "60"]);
     wrong.assert_code(2).assert_says("--load");
@@ -149,6 +150,10 @@ fn a_running_server_is_explained_and_recorded_and_keeps_running() {
     let explained = folder.run(&["explain", &pid]);
     assert_eq!(explained.code, Some(0), "{}", explained.talk);
     assert!(explained.out.contains("code and files"), "{}", explained.out);
+    let no_ruby = format!("Process {pid} (sleep) is no Ruby, and none runs below it; `carat ps`");
+    assert!(explained.out.starts_with(&no_ruby), "{}", explained.out);
+    assert!(!explained.out.contains("help "), "no setting is about it: {}", explained.out);
+    folder.run(&["explain", &pid, "--who"]).assert_code(1).assert_says(&no_ruby);
     folder.run(&["explain", &pid, "-o", "ledger.html"]).assert_code(0).assert_says("ledger.html");
     let page = fs::read_to_string(folder.path("ledger.html")).unwrap();
     assert!(page.contains("Carat ledger of ") && page.contains("sleep 60"), "{page}");
@@ -169,7 +174,7 @@ fn the_error_for_an_unusable_target_of_explain_names_the_remedy() {
     folder.write("short.json", &format!("{head}\n{{\"marker\""));
     folder.write("later.json", &head.replace("/3", "/4"));
     for (target, expected) in [
-        ("4194303", "there is no process 4194303"),
+        ("4194303", "there is no process 4194303; `carat ps` lists the Rubies here"),
         ("no-such.json", "give a process id, a recording"),
         ("cut.json", "cut.json is not a recording"),
         ("deep.json", "deep.json is not a recording"),

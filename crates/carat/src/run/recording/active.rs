@@ -139,7 +139,7 @@ impl<'a> ActiveRecording<'a> {
 
     /// Stops the subject, if it is a command, and completes the file.
     pub(crate) fn finish(mut self, ended: String) -> Result<FinishedRecording, RecordError> {
-        let load = self.load.take().map(LoadDriver::end);
+        let (load, unsent) = self.load.take().map(LoadDriver::end).unzip();
         // While the server runs: afterwards there is nothing to read.
         self.recorder.write_last(self.kept.is_some());
         let members = self.recorder.tree.members();
@@ -168,7 +168,7 @@ impl<'a> ActiveRecording<'a> {
             allocations,
         };
         let mut journal = self.recorder.into_journal();
-        let recording = conclude(&mut journal, &self.path, end)?;
+        let recording = conclude(&mut journal, &self.path, (end, unsent.flatten()))?;
         let loss = journal.loss().map(|(lines, error)| (lines, error.to_string()));
         Ok(FinishedRecording { recording, loss, survivors })
     }

@@ -7,17 +7,17 @@ use carat_model::recording::{Entry, Recording, RecordingEnd};
 use carat_model::{LoadFlag, LoadReport, Severity, count};
 use std::path::Path;
 
-/// Reads the recording back and appends its growth and its end.
+/// Reads the recording back and appends its growth and its end. `unsent`: why the load never began.
 pub(super) fn conclude(
     journal: &mut Journal,
     path: &Path,
-    mut end: RecordingEnd,
+    (mut end, unsent): (RecordingEnd, Option<String>),
 ) -> Result<Recording, RecordError> {
     // From the file, because nothing must be concluded from what could not be written.
     let mut recording = read(path)?;
     recording.growth = of_recording(&recording);
     end.outlook = outlook(&recording.samples, &recording.growth, end.limit.as_ref());
-    end.warnings.extend(warnings(&recording, &end));
+    end.warnings.extend(warnings(&recording, &end, unsent.as_deref()));
     journal.append(&Entry::Growth(recording.growth.clone()));
     journal.append(&Entry::End(Box::new(end.clone())));
     recording.end = Some(end);
@@ -43,7 +43,7 @@ fn was_answered(recording: &Recording) -> bool {
     recording.samples.iter().any(|sample| sample.answered.is_some())
 }
 
-fn warnings(recording: &Recording, end: &RecordingEnd) -> Vec<String> {
+fn warnings(recording: &Recording, end: &RecordingEnd, unsent: Option<&str>) -> Vec<String> {
     let mut warnings = Vec::new();
     let partial = recording.samples.iter().filter(|sample| sample.partial).count();
     if partial > 0 {
@@ -63,7 +63,8 @@ fn warnings(recording: &Recording, end: &RecordingEnd) -> Vec<String> {
             warnings.extend(report.flags.iter().map(|flag| format!("load: {}", flag.message)));
         }
         None if !was_answered(recording) => {
-            warnings.push(format!("no load was driven to {}: {}", load.url, end.ended));
+            let why = unsent.unwrap_or(&end.ended);
+            warnings.push(format!("no load was driven to {}: {why}", load.url));
         }
         None => {}
     }

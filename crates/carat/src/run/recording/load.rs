@@ -9,6 +9,7 @@ use carat_load::{Address, Generator, check};
 use carat_model::load::{HttpLoad, LoadOptionError, ProtocolOptions, ScenarioTable};
 use carat_model::recording::{MarkerKind, RecordedLoad, RecordedLoadPlan};
 use carat_model::{HttpOptions, LoadReport, LoadSpec, Percent, Span};
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -51,9 +52,33 @@ pub(super) struct LoadDriver {
 
 #[derive(Debug)]
 enum DriverState {
-    Waiting,
+    /// The server has not answered yet; how it refused.
+    Waiting(Option<Refusal>),
     Sending(Generator),
     Ended(Option<Box<LoadReport>>),
+}
+
+/// How the newest check before the load failed.
+#[derive(Debug)]
+struct Refusal {
+    /// A predicate that follows "the server".
+    words: String,
+    /// Checks in a row that failed so.
+    times: u32,
+}
+
+impl Refusal {
+    /// This refusal, after an earlier one.
+    fn after(earlier: Option<Self>, words: String) -> Self {
+        let same = earlier.filter(|earlier| earlier.words == words);
+        Self { words, times: same.map_or(1, |earlier| earlier.times.saturating_add(1)) }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server {} (×{})", self.words, self.times)
+    }
 }
 
 impl LoadDriver {
@@ -90,7 +115,7 @@ impl LoadDriver {
             table,
             plan,
             limit,
-            state: DriverState::Waiting,
+            state: DriverState::Waiting(None),
         };
         // Now, because a wrong option must not be found only after the server has started.
         let spec = driver.spec(Duration::ZERO).map_err(RecordError::LoadOptions)?;
@@ -101,7 +126,7 @@ impl LoadDriver {
     /// One short step. Returns why the recording ends, if it does.
     pub(super) fn step(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
         match &mut self.state {
-            DriverState::Waiting => self.start(recorder),
+            DriverState::Waiting(_) => self.start(recorder),
             DriverState::Sending(generator) => {
                 recorder.requests = Some(generator.done());
                 let (report, end) = match generator.poll() {
@@ -124,13 +149,14 @@ impl LoadDriver {
         matches!(self.state, DriverState::Sending(_))
     }
 
-    /// Ends the load, even if it is not complete.
-    pub(super) fn end(self) -> RecordedLoad {
-        let report = match self.state {
-            DriverState::Ended(report) => report.map(|report| *report),
-            DriverState::Waiting | DriverState::Sending(_) => None,
+    /// Ends the load, even if it is not complete. Returns also why it never began.
+    pub(super) fn end(self) -> (RecordedLoad, Option<String>) {
+        let (report, refusal) = match self.state {
+            DriverState::Ended(report) => (report.map(|report| *report), None),
+            DriverState::Waiting(refusal) => (None, refusal.map(|refusal| refusal.to_string())),
+            DriverState::Sending(_) => (None, None),
         };
-        RecordedLoad { url: self.url, report, plan: self.plan }
+        (RecordedLoad { url: self.url, report, plan: self.plan }, refusal)
     }
 
     fn start(&mut self, recorder: &mut Recorder<'_>) -> Option<String> {
@@ -139,10 +165,16 @@ impl LoadDriver {
         let checked =
             check_ready(&self.check, self.address, &mut LogSearch::new(""), CHECK_TIMEOUT);
         if let Err(not_ready) = checked {
+            if let DriverState::Waiting(refusal) = &mut self.state {
+                let refused = Refusal::after(refusal.take(), not_ready.0.clone());
+                recorder.load_waits = Some(refused.to_string());
+                *refusal = Some(refused);
+            }
             let within = READY_WITHIN.as_secs();
             return (elapsed > READY_WITHIN)
                 .then(|| format!("after {within} s the server still {}", not_ready.0));
         }
+        recorder.load_waits = None;
         let spec = match self.spec(elapsed) {
             Ok(spec) => LoadSpec::Http(spec),
             Err(error) => return Some(error.to_string()),
@@ -164,5 +196,20 @@ impl LoadDriver {
         });
         let duration = self.table.requests.is_none().then_some(left);
         HttpOptions { duration, ..self.table.clone() }.load(&self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_the_answer_of_the_server_and_how_often_it_came() {
+        let not_found = || "answers /nope with status 404".to_owned();
+        let silent = Refusal::after(None, "does not listen on 127.0.0.1:9".into());
+        assert_eq!(silent.to_string(), "the server does not listen on 127.0.0.1:9 (×1)");
+        let first = Refusal::after(Some(silent), not_found());
+        let second = Refusal::after(Some(first), not_found());
+        assert_eq!(second.to_string(), "the server answers /nope with status 404 (×2)");
     }
 }

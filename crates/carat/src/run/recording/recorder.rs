@@ -23,6 +23,8 @@ pub(crate) struct Recorder<'a> {
     major_gcs: Option<u64>,
     /// Requests answered so far, if load is driven.
     pub(super) requests: Option<u64>,
+    /// Why the load that was asked for has not begun, in words.
+    pub(crate) load_waits: Option<String>,
     /// A reading from outside that goes into the next sample.
     reading: Option<Box<KeptReading>>,
     /// All readings so far; there are some hundreds at most, unless the user asks for more.
@@ -56,6 +58,7 @@ impl<'a> Recorder<'a> {
             slots: BTreeMap::new(),
             major_gcs: None,
             requests: None,
+            load_waits: None,
             reading: None,
             readings: Vec::new(),
             kept_growth: None,
