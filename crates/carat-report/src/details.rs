@@ -4,7 +4,6 @@ use crate::class_text;
 use crate::facts;
 use crate::interval_bar::interval_bar;
 use crate::least_text;
-use crate::mark::Mark;
 use crate::moments::{self, phrase};
 use crate::numbers;
 use crate::part_differences::{
@@ -102,11 +101,10 @@ fn metric_table(results: &Results, metric: &str) -> FactTable {
 fn judged_cells(results: &Results, conclusion: &Conclusion, scale: f64) -> [Cell; 3] {
     let estimate = conclusion.estimate.as_ref();
     let bar = estimate.map_or_else(String::new, |found| interval_bar(found, scale));
-    let mark = Mark::of_conclusion(results, conclusion);
     [
         Cell::estimate(&conclusion.metric, estimate),
         Cell::text(bar),
-        Cell::verdict(mark, conclusion.verdict),
+        Cell::verdict_of(results, conclusion),
     ]
 }
 

@@ -98,6 +98,13 @@ impl LedgerLine {
         }
     }
 
+    fn is_listed(self, ledger: &Ledger) -> bool {
+        match self {
+            Self::Part(kind) => ledger.part(kind).is_some(),
+            _ => true,
+        }
+    }
+
     fn in_json(self) -> Value {
         match self {
             Self::Part(kind) => json!(kind),
@@ -114,6 +121,9 @@ impl LedgerLine {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PartDifference {
     pub line: LedgerLine,
+    /// Whether a ledger of the baseline, and one of the variant, lists it. A part that is not listed counts as zero: there is
+    /// none, or it cannot be told apart.
+    pub listed: [bool; 2],
     pub baseline: f64,
     pub variant: f64,
 }
@@ -123,7 +133,17 @@ impl PartDifference {
     fn new(line: LedgerLine, pairs: &[LedgerPair<'_>]) -> Option<Self> {
         let (baseline, variant): (Vec<f64>, Vec<f64>) =
             pairs.iter().map(|pair| (line.of(pair.0), line.of(pair.1))).unzip();
-        Some(Self { line, baseline: median(&baseline)?, variant: median(&variant)? })
+        let listed = [
+            pairs.iter().any(|pair| line.is_listed(pair.0)),
+            pairs.iter().any(|pair| line.is_listed(pair.1)),
+        ];
+        Some(Self { line, listed, baseline: median(&baseline)?, variant: median(&variant)? })
+    }
+
+    /// The sizes on both sides; `None` where no ledger lists the part.
+    pub(crate) fn sizes(&self) -> [Option<f64>; 2] {
+        let [baseline, variant] = self.listed;
+        [baseline.then_some(self.baseline), variant.then_some(self.variant)]
     }
 
     /// Bytes that the variant has more than the baseline.
@@ -204,6 +224,7 @@ impl VariantParts {
             .collect();
         lines.push(PartDifference {
             line: LedgerLine::OfMedians,
+            listed: [true; 2],
             baseline: all.baseline - lines.iter().map(|line| line.baseline).sum::<f64>(),
             variant: all.variant - lines.iter().map(|line| line.variant).sum::<f64>(),
         });
@@ -320,7 +341,10 @@ pub(crate) fn moment_of_parts(results: &Results) -> String {
     let same_moment = known.is_some_and(|known| known.moment == Some(MetricMoment::AfterLoad));
     let same = same_moment && known.is_some_and(|known| known.unit == Unit::Bytes);
     match (same, primary.contains(".rss.")) {
-        (true, false) => format!("proportional memory (PSS) {read}"),
+        // The sample of the verdict and the ledger are two readings, one after the other.
+        (true, false) => format!(
+            "proportional memory (PSS) {read}, read apart from the verdict's figure, so the whole may differ from it a little"
+        ),
         (true, true) => format!(
             "proportional memory (PSS) {read}, whereas the verdict is about resident memory"
         ),
@@ -439,6 +463,17 @@ mod tests {
         let found = compared(&ledger(&[(PartKind::MallocLive, MB)], 0), &with_jit);
         let jit = found.lines.iter().find(|line| line.line == LedgerLine::Part(PartKind::Jit));
         assert_eq!(jit.map(|jit| (jit.baseline, jit.variant)), Some((0.0, 5e6)));
+        assert_eq!(jit.map(PartDifference::sizes), Some([None, Some(5e6)]), "it is not listed");
+    }
+
+    #[test]
+    fn the_whole_of_the_parts_is_said_to_be_read_apart_from_the_figure_of_the_verdict() {
+        let mut results = crate::testing::results(&["a", "b"], Vec::new());
+        let said = moment_of_parts(&results);
+        assert!(said.contains("read apart from the verdict's figure"), "{said}");
+        results.info.primary = metric::LATENCY_P95.id.into();
+        let said = moment_of_parts(&results);
+        assert!(said.ends_with("whereas the verdict is about p95 latency"), "{said}");
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use crate::mark::{Mark, word};
 use crate::numbers;
-use carat_model::{Bytes, Conclusion, Estimate, Unit, Verdict};
+use carat_model::{Bytes, Conclusion, Estimate, Results, Unit, Verdict};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FactTable {
@@ -203,6 +203,11 @@ impl Cell {
     /// The verdict of a conclusion alone, whatever the guards say.
     pub(crate) fn own_verdict(conclusion: &Conclusion) -> Self {
         Self::verdict(Mark::of_verdict(conclusion.verdict), conclusion.verdict)
+    }
+
+    /// The verdict of a conclusion; that on the primary metric of a variant beyond a guard has the mark of that.
+    pub(crate) fn verdict_of(results: &Results, conclusion: &Conclusion) -> Self {
+        Self::verdict(Mark::of_conclusion(results, conclusion), conclusion.verdict)
     }
 
     pub(crate) fn verdict(mark: Mark, verdict: Verdict) -> Self {

@@ -151,7 +151,7 @@ fn numbers(results: &Results, metric: &str) -> FactTable {
         let difference = [
             Cell::shown(size, |size| numbers::signed(unit, size)),
             Cell::known_estimate(metric, estimate),
-            found.map_or_else(Cell::default, Cell::own_verdict),
+            found.map_or_else(Cell::default, |one| Cell::verdict_of(results, one)),
         ];
         let trials = [Cell::count(summary.map_or(0, |of| of.n))];
         Cell::row(&variant.name, trials.into_iter().chain(figures).chain(difference))
@@ -163,4 +163,27 @@ fn numbers(results: &Results, metric: &str) -> FactTable {
         .numbers(["difference", "interval"])
         .texts(["verdict"])
         .rows(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, conclusion, estimate};
+    use carat_model::{Conclusion, Verdict};
+
+    #[test]
+    fn the_mark_of_a_variant_beyond_a_guard_is_that_of_the_verdict_above() {
+        let found = conclusion(Verdict::Undecided, Some(estimate(-0.1, 0.0, 0.1)));
+        let guard = Conclusion {
+            metric: metric::LATENCY_P95.id.into(),
+            role: Role::Guard { limit: 0.05 },
+            guard_passed: Some(false),
+            ..conclusion(Verdict::Slower, Some(estimate(5.0, 6.0, 7.0)))
+        };
+        let mut results = testing::results(&["a", "b"], Vec::new());
+        results.conclusions = vec![found, guard];
+        let verdict = |metric| numbers(&results, metric).rows[1].last().unwrap().text.clone();
+        assert_eq!(verdict(metric::MEMORY_PSS_FINAL.id), "✗ undecided");
+        assert_eq!(verdict(metric::LATENCY_P95.id), "▲ slower");
+    }
 }

@@ -172,7 +172,7 @@ fn rows(file: &ComparedFile, metric: &str) -> Vec<Vec<Cell>> {
             Cell::count(summary.n),
             Cell::amount(facts::unit(metric), summary.median),
             Cell::known_estimate(metric, found.and_then(|one| one.estimate)),
-            found.map_or_else(Cell::default, Cell::own_verdict),
+            found.map_or_else(Cell::default, |one| Cell::verdict_of(&file.results, one)),
         ])
     };
     variants.filter_map(row).collect()

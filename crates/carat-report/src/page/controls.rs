@@ -4,7 +4,6 @@
 use crate::chart::forest::{ForestAxis, ForestRow, forest, reach};
 use crate::chart::{Caption, variant_class};
 use crate::facts;
-use crate::mark::Mark;
 use crate::numbers;
 use crate::page::elements::table;
 use crate::page::forest::description;
@@ -101,7 +100,7 @@ fn numbers(results: &Results) -> FactTable {
             Cell::shown(estimate.map(|found| found.difference), |size| numbers::signed(unit, size)),
             Cell::estimate(metric, estimate.as_ref()),
             Cell::amount(Unit::Fraction, estimate.map(|found| found.confidence)),
-            Cell::verdict(Mark::of_conclusion(results, conclusion), conclusion.verdict),
+            Cell::verdict_of(results, conclusion),
         ]
     });
     FactTable::new("Differences to the controls")

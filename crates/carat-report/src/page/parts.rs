@@ -36,7 +36,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     // One scale for all pictures, so that variants can be compared by eye.
     let reach = ledgers.iter().map(|variant| variant.ledger.pss.0 as f64).fold(0.0, f64::max);
     let body = markup! {
-        p.soft { "After the last request, of the trial with the median memory of its variant. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
+        p.soft { "After the last request, of the trial with the median memory of its variant: a single one, so its parts differ from medians over all trials. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
         div.grid2 {
             @for (at, variant) in ledgers.iter().take(PICTURES).enumerate() {
                 div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }

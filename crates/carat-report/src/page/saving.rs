@@ -37,7 +37,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             figcaption {
                 (capital(&moment_of_parts(results))) ". A bar to the left is less than " (baseline)
                 ", one to the right more. Medians over the blocks in which both have a ledger; the bars of the parts add up to the last bar. \
-                All pictures have the same scale."
+                All pictures have the same scale. A dash in the table is a part that no ledger lists: there is none, or it cannot be told apart."
             }
             div.grid2 { @for one in drawn { (panel(one, reach, &baseline, gallery)) } }
         }
@@ -106,12 +106,13 @@ fn numbers(all: &[VariantParts]) -> FactTable {
         .texts(["variant", "part"])
         .numbers(["blocks", "baseline", "variant's", "difference"])
         .rows(lines.map(|(one, line)| {
+            let [baseline, variant] = line.sizes().map(|size| Cell::amount(Unit::Bytes, size));
             vec![
                 Cell::text(&one.variant),
                 Cell::text(line.line.label()),
                 Cell::count(one.blocks),
-                Cell::amount(Unit::Bytes, line.baseline),
-                Cell::amount(Unit::Bytes, line.variant),
+                baseline,
+                variant,
                 Cell::shown(line.difference(), |bytes| signed(Unit::Bytes, bytes)),
             ]
         }))
