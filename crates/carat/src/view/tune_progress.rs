@@ -18,8 +18,12 @@ pub(crate) fn event_text(event: &TuneEvent, least: &str) -> String {
             if let Some((best, _)) = &progress.best {
                 let _ = write!(text, "\n  best so far: {}", shorten(best, CONFIGURATION));
             }
-            for configuration in &progress.configurations {
-                let _ = write!(text, "\n  {}", shorten(configuration, CONFIGURATION));
+            // One that is tried several times in a block is one line.
+            for same in progress.configurations.chunk_by(|one, next| one == next) {
+                let _ = write!(text, "\n  {}", shorten(&same[0], CONFIGURATION));
+                if same.len() > 1 {
+                    let _ = write!(text, " (×{})", same.len());
+                }
             }
             text
         }
@@ -30,18 +34,25 @@ fn plan_text(plan: &TunePlan) -> String {
     let configurations = plan.configurations.and_then(|number| u64::try_from(number).ok());
     let number = configurations.map_or("more than 5 million".into(), grouped);
     let trial = duration(plan.seconds);
-    let mut text = format!(
-        "{} settings and knobs, {number} configurations; a trial takes about {trial}",
-        plan.factors
-    );
-    let (fewest, most) = plan.confirm_trials;
+    let factors = match plan.factors {
+        1 => "1 setting or knob".to_owned(),
+        many => format!("{many} settings and knobs"),
+    };
+    let mut text = format!("{factors}, {number} configurations; a trial takes about {trial}");
+    let confirm = match plan.confirm_trials {
+        (fewest, most) if fewest == most => {
+            format!("{} ({})", count(most, "trial"), duration(most as f64 * plan.seconds))
+        }
+        (fewest, most) => {
+            let times = [fewest, most].map(|trials| duration(trials as f64 * plan.seconds));
+            format!("{fewest} to {most} ({})", times.join(" to "))
+        }
+    };
     let _ = write!(
         text,
-        "\nthe search: at most {} ({}); then to confirm: {fewest} to {most} ({} to {})",
+        "\nthe search: at most {} ({}); then to confirm: {confirm}",
         count(plan.search_trials, "trial"),
         duration(plan.search_trials as f64 * plan.seconds),
-        duration(fewest as f64 * plan.seconds),
-        duration(most as f64 * plan.seconds),
     );
     for guard in &plan.guards {
         let mark = if guard.fits() { "" } else { "warning: " };
@@ -87,7 +98,7 @@ mod tests {
         let progress = TuneProgress {
             stage: TuneStage::Adapt,
             trials: (48, 96),
-            configurations: vec!["trim=idle".into()],
+            configurations: ["trim=idle", "default", "default"].map(str::to_owned).into(),
             best: Some(("arena_max=2".into(), -0.312)),
             seconds_left: Some(1860.0),
         };
@@ -96,7 +107,10 @@ mod tests {
             "adapt 48/96 (50 %) · best trial so far −31.2 % · about 31 min left in this phase"
         );
         let text = event_text(&TuneEvent::Begin(progress), LEAST);
-        assert!(text.ends_with("\n  best so far: arena_max=2\n  trim=idle"), "{text}");
+        assert!(
+            text.ends_with("\n  best so far: arena_max=2\n  trim=idle\n  default (×2)"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -120,9 +134,13 @@ mod tests {
             confirm_trials: (18, 240),
             guards: vec![guard.clone(), GuardForecast { blocks: 20, ..guard }],
         };
+        let alone = TunePlan { factors: 1, confirm_trials: (16, 16), ..plan.clone() };
+        let alone = event_text(&TuneEvent::Plan(alone), LEAST);
+        assert!(alone.starts_with("1 setting or knob, "), "{alone}");
+        assert!(alone.contains("then to confirm: 16 trials (12 min)"), "{alone}");
         let text = event_text(&TuneEvent::Plan(plan), LEAST);
         for part in [
-            "29,952 configurations",
+            "11 settings and knobs, 29,952 configurations",
             "96 trials (72 min)",
             "18 to 240 (14 min to 3.0 h)",
             "warning: latency.p95 varies by 10.0 %",

@@ -46,7 +46,7 @@ impl TriedList {
     }
 
     /// The configuration with the best median of the first metric whose medians keep the limits of the next ones, and that
-    /// median.
+    /// median; `None` where none is better than the default.
     pub(super) fn best(&self, shown: &[&'static Metric], limits: &[f64]) -> Option<(String, f64)> {
         let guarded: Vec<(&Metric, f64)> =
             shown.iter().skip(1).copied().zip(limits.iter().copied()).collect();
@@ -59,7 +59,8 @@ impl TriedList {
             medians[0].filter(|_| holds).map(|change| (text.clone(), change))
         });
         let sign = worse(shown[0]);
-        holding.min_by(|one, other| (sign * one.1).total_cmp(&(sign * other.1)))
+        let better = holding.filter(|(_, change)| sign * change < 0.0);
+        better.min_by(|one, other| (sign * one.1).total_cmp(&(sign * other.1)))
     }
 
     /// All of them as plain data.
@@ -87,5 +88,27 @@ impl TriedTrials {
                 median(&known)
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::metric::MEMORY_PSS_FINAL;
+
+    #[test]
+    fn what_is_worse_than_the_default_is_never_the_best() {
+        let shown = [&MEMORY_PSS_FINAL];
+        let trial = |bytes: f64| Trial {
+            metrics: [(MEMORY_PSS_FINAL.id.to_owned(), bytes)].into(),
+            ..Trial::bare(1, "any")
+        };
+        let default = trial(100.0);
+        let mut tried = TriedList::default();
+        tried.add("allocator=mimalloc".into(), &trial(102.4), Some(&default), &shown);
+        tried.add("default".into(), &trial(100.0), Some(&default), &shown);
+        assert_eq!(tried.best(&shown, &[]), None);
+        tried.add("arena_max=2".into(), &trial(75.0), Some(&default), &shown);
+        assert_eq!(tried.best(&shown, &[]), Some(("arena_max=2".into(), -0.25)));
     }
 }
