@@ -15,6 +15,7 @@ mod install;
 mod load;
 mod log;
 mod merge;
+mod pid;
 mod plan;
 mod ps;
 mod record;

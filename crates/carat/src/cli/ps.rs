@@ -1,5 +1,6 @@
 //! `carat ps`: every Ruby tree of this host or container, one line each.
 
+use crate::cli::pid::parse_pid;
 use crate::cli::{Exit, output};
 use crate::input::host_trees;
 use crate::view::watch_host;
@@ -19,6 +20,7 @@ const UNLIMITED: usize = 1_000;
     carat ps --watch  the same, every two seconds")]
 pub(crate) struct PsArgs {
     /// Only the tree of this process
+    #[arg(value_parser = parse_pid)]
     pid: Option<u32>,
     /// Print JSON
     #[arg(long, conflicts_with = "watch")]

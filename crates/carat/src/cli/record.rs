@@ -1,6 +1,7 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
 use crate::cli::Exit;
+use crate::cli::pid::parse_pid;
 use crate::run::recording::{LookPace, RecordingLoad, RecordingRequest};
 use crate::work::{RecordedServer, read_scenarios, record};
 use anyhow::bail;
@@ -21,7 +22,7 @@ const SHORTEST_LOOK: Duration = Duration::from_secs(1);
     carat record --for 10m --pid 4312\n  carat record --look 60s --pid 4312     which classes grow\n\nWhile it runs: m sets a marker, q or Ctrl-C ends it.")]
 pub(crate) struct RecordArgs {
     /// Record a running server, and leave it running
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = parse_pid, conflicts_with = "command")]
     pid: Option<u32>,
     /// Exclude its children
     #[arg(long, requires = "pid")]

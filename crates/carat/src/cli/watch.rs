@@ -1,6 +1,7 @@
 //! `carat watch`: the recorder for production.
 
 use crate::cli::Exit;
+use crate::cli::pid::parse_pid;
 use crate::work::{LastRequest, RuleRequest, WatchRequest, print_last_words, watch};
 use carat_model::Span;
 use carat_watch::listen::ListenAddress;
@@ -90,6 +91,7 @@ struct RuleArgs {
 )]
 struct LastArgs {
     /// Only the process that had this pid
+    #[arg(value_parser = parse_pid)]
     pid: Option<u32>,
     /// The store [default: as of carat watch]
     #[arg(long, value_name = "FILE")]

@@ -38,6 +38,7 @@ pub(super) fn other_command(tables: &toml::Table, own: &str, path: &Path) -> Opt
     let (what, shown_by, command) = match (has("goal"), has("variant")) {
         (true, false) => ("a search", "[goal]", "tune"),
         (false, true) => ("an experiment", "[[variant]]", "compare"),
+        (false, false) => return settings_file(tables, path),
         _ => return None,
     };
     (command != own).then(|| {
@@ -48,16 +49,79 @@ pub(super) fn other_command(tables: &toml::Table, own: &str, path: &Path) -> Opt
     })
 }
 
+/// What to run with a file that `carat exec` reads; `None` for any other.
+fn settings_file(tables: &toml::Table, path: &Path) -> Option<String> {
+    let shown_by = tables.keys().find(|key| matches!(key.as_str(), "profile" | "settings"))?;
+    let path = path.display();
+    Some(format!(
+        "these are settings for `carat exec`, because it has `{shown_by}`, and no experiment; `carat exec --config {path} -- COMMAND` \
+         runs a server with them, and `carat init` writes an experiment"
+    ))
+}
+
+/// The types of numbers as `serde` names them, and as a person does.
+const NUMBERS: [(&str, &str); 7] = [
+    (" as i128", ""),
+    (" as u128", ""),
+    ("expected u16", "expected a whole number from 0 to 65535"),
+    ("expected u32", "expected a whole number from 0 to 4294967295"),
+    ("expected u64", "expected a whole number that is not negative"),
+    ("expected usize", "expected a whole number that is not negative"),
+    ("expected f64", "expected a number"),
+];
+
+/// The message in words of the file's author: the types of a programming language are left out.
+fn plain(text: &str) -> String {
+    NUMBERS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
 /// Adds the nearest known key to the message of `toml` for an unknown one.
 pub(super) fn explain_toml(error: &toml::de::Error) -> String {
     let text = error.to_string();
     let text = text.trim_end();
     let message = error.message();
+    if message.starts_with("invalid ") {
+        // The line that is quoted keeps its words.
+        return text.replace(message, &plain(message));
+    }
     let Some(rest) = message.strip_prefix("unknown field `") else { return text.to_owned() };
     let Some((unknown, expected)) = rest.split_once('`') else { return text.to_owned() };
     // `toml` lists the known keys in backticks, so every second part is one.
     match nearest(unknown, expected.split('`').skip(1).step_by(2)) {
         Some(known) => format!("{text}\nhint: did you mean `{known}`?"),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_wrong_number_is_explained_without_the_types_of_a_language() {
+        let explain = |text: &str| {
+            [
+                explain_toml(&toml::from_str::<BTreeMap<String, u64>>(text).unwrap_err()),
+                explain_toml(&toml::from_str::<BTreeMap<String, u32>>(text).unwrap_err()),
+            ]
+        };
+        for text in ["large = -1", "large = 'many'"] {
+            let [error, small] = explain(text);
+            assert!(error.contains("a whole number that is not negative"), "{text}: {error}");
+            assert!(small.contains("a whole number from 0 to 4294967295"), "{text}: {small}");
+            let error = error + &small;
+            for word in ["u64", "u32", "i128"] {
+                assert!(!error.contains(word), "{text}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_settings_is_named_with_the_command_that_reads_it() {
+        let tables: toml::Table = "profile = 'prefork'".parse().unwrap();
+        let message = other_command(&tables, "compare", Path::new("carat.toml")).unwrap();
+        assert!(message.contains("`carat exec --config carat.toml -- COMMAND`"), "{message}");
+        assert_eq!(other_command(&toml::Table::new(), "compare", Path::new("carat.toml")), None);
     }
 }

@@ -54,9 +54,12 @@ struct ReadingSchema {
 /// # Errors
 /// If the file cannot be read, is another one, or has no reading.
 pub fn read_explained(path: &Path) -> Result<ExplainedTree, CensusFileError> {
-    let text = read_bounded(path)
-        .map_err(|source| CensusFileError::Unreadable { path: path.to_owned(), source })?;
     let foreign = || CensusFileError::Foreign(path.to_owned());
+    let text = read_bounded(path).map_err(|source| match source.kind() {
+        // A results file, for example.
+        io::ErrorKind::InvalidData => foreign(),
+        _ => CensusFileError::Unreadable { path: path.to_owned(), source },
+    })?;
     // First the schema alone: readings of another version need not parse.
     let outline: ExplainedSchema = serde_json::from_str(&text).map_err(|_| foreign())?;
     let Some(outline) = outline.census else {
@@ -114,5 +117,9 @@ mod tests {
             \"refused\":[[7,\"permission denied\"]]}}";
         assert!(read(refused).contains("permission denied"));
         assert!(read_explained(&folder.path().join("none")).is_err());
+        let results = folder.path().join("a.carat");
+        std::fs::write(&results, b"SQLite format 3\0\xff\xfe").unwrap();
+        let error = read_explained(&results).unwrap_err().to_string();
+        assert!(error.contains("is not the output of `carat explain PID --json`"), "{error}");
     }
 }

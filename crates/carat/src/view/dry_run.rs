@@ -36,7 +36,7 @@ pub fn dry_run_text(
     let _ = write_plan(&mut out, experiment, info)
         .and_then(|()| write_effort(&mut out, experiment, info, earlier))
         .and_then(|()| write_task(&mut out, experiment))
-        .and_then(|()| write_variants(&mut out, prepared));
+        .and_then(|()| write_variants(&mut out, experiment, prepared));
     out
 }
 
@@ -79,7 +79,11 @@ fn write_task(out: &mut String, experiment: &Experiment) -> fmt::Result {
 }
 
 /// The command, once where all variants share it, and a line for each variant.
-fn write_variants(out: &mut String, prepared: &[PreparedVariant]) -> fmt::Result {
+fn write_variants(
+    out: &mut String,
+    experiment: &Experiment,
+    prepared: &[PreparedVariant],
+) -> fmt::Result {
     let mut shown: Option<&[String]> = None;
     for one in prepared {
         if shown != Some(&one.command) {
@@ -91,7 +95,10 @@ fn write_variants(out: &mut String, prepared: &[PreparedVariant]) -> fmt::Result
             controls => format!("; control {}", controls.join(", ")),
         };
         let (name, settings) = (&one.variant.name, settings(&one.variant));
-        writeln!(out, "variant     {name}: {settings}{controls}")?;
+        let planned = experiment.variants.iter().find(|planned| planned.name == *name);
+        let env = planned.into_iter().flat_map(|planned| &planned.env);
+        let env: String = env.map(|(name, value)| format!("; env {name}={value}")).collect();
+        writeln!(out, "variant     {name}: {settings}{env}{controls}")?;
     }
     Ok(())
 }

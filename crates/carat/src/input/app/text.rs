@@ -47,7 +47,25 @@ fn text_of(path: &Path) -> Result<Option<String>, String> {
         return Err(format!("it has {length} bytes"));
     }
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map(Some).map_err(|_| "it is no text in UTF-8".into())
+    text_in_utf8(&bytes).map(Some).ok_or_else(|| "it is no text in UTF-8".into())
+}
+
+/// The text of a file; bytes in another encoding are replaced in comments, and nowhere else, because a value would change.
+fn text_in_utf8(bytes: &[u8]) -> Option<String> {
+    let is_harmless = |line: &[u8]| match std::str::from_utf8(line) {
+        Ok(_) => true,
+        Err(error) => {
+            let before = String::from_utf8_lossy(&line[..error.valid_up_to()]);
+            // A `#` in a literal begins no comment.
+            let is_outside = |code: &str| {
+                ['"', '\''].iter().all(|quote| code.matches(*quote).count().is_multiple_of(2))
+            };
+            let code = before.split_once(" #").map(|(code, _)| code);
+            before.trim_start().starts_with('#') || code.is_some_and(is_outside)
+        }
+    };
+    let is_text = bytes.split(|&byte| byte == b'\n').all(is_harmless);
+    is_text.then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// The lines of a Ruby file that are no comments, without the blanks around them.
@@ -65,4 +83,19 @@ pub(super) fn argument<'a>(statement: &'a str, method: &str) -> Option<&'a str> 
 pub(super) fn literal(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     text[1..].split(quote).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_another_encoding_are_harmless_in_a_comment_alone() {
+        let read = |bytes: &[u8]| text_in_utf8(bytes);
+        let commented = read(b"# f\xfcr alle\nworkers 2\nthreads 5, 5 # gr\xfc\xdfe\n").unwrap();
+        assert!(commented.contains("\nworkers 2\n"), "{commented}");
+        assert_eq!(read(b"bind 'unix://f\xfcr'\n"), None);
+        assert_eq!(read(b"bind 'unix:// #f\xfcr'\n"), None);
+        assert_eq!(read("# für\n".as_bytes()).unwrap(), "# für\n");
+    }
 }
