@@ -122,7 +122,9 @@ impl SlotView<'_> {
             }
             SlotType::FILE => {
                 each(Reference::Words(self.at(16), self.end()));
-                buffers(self.memory, self.word(16), each);
+                buffers(self.memory, self.word(16), &mut |bytes, size| {
+                    each(Reference::Buffer(bytes, size));
+                });
             }
             SlotType::ICLASS => self.link(each),
             SlotType::IMEMO => self.internal(each),

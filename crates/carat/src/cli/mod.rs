@@ -15,7 +15,6 @@ mod install;
 mod load;
 mod log;
 mod merge;
-mod pid;
 mod plan;
 mod ps;
 mod record;

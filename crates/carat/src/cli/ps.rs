@@ -1,8 +1,7 @@
 //! `carat ps`: every Ruby tree of this host or container, one line each.
 
-use crate::cli::pid::parse_pid;
 use crate::cli::{Exit, output};
-use crate::input::host_trees;
+use crate::input::{host_trees, parse_pid};
 use crate::view::watch_host;
 use anyhow::bail;
 use carat_proc::process::ProcRoot;

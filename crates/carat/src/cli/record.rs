@@ -1,7 +1,7 @@
 //! `carat record`: the memory of a process tree over time, and whether it grows.
 
 use crate::cli::Exit;
-use crate::cli::pid::parse_pid;
+use crate::input::parse_pid;
 use crate::run::recording::{LookPace, RecordingLoad, RecordingRequest};
 use crate::work::{RecordedServer, read_scenarios, record};
 use anyhow::bail;

@@ -1,7 +1,7 @@
 //! `carat watch`: the recorder for production.
 
 use crate::cli::Exit;
-use crate::cli::pid::parse_pid;
+use crate::input::parse_pid;
 use crate::work::{LastRequest, RuleRequest, WatchRequest, print_last_words, watch};
 use carat_model::Span;
 use carat_watch::listen::ListenAddress;

@@ -8,6 +8,7 @@ mod explain;
 mod host;
 mod import;
 mod keeper;
+mod pid;
 mod running;
 mod suggest;
 
@@ -19,4 +20,5 @@ pub use host::host_trees;
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, load, load_input, load_results,
 };
+pub use pid::parse_pid;
 pub use suggest::{KnownServer, SuggestError, suggested_experiment};

@@ -4,7 +4,7 @@
 ///
 /// # Errors
 /// If the text is no number that a process can have.
-pub(crate) fn parse_pid(text: &str) -> Result<u32, String> {
+pub fn parse_pid(text: &str) -> Result<u32, String> {
     text.parse()
         .ok()
         .filter(|pid| *pid > 0)
