@@ -19,11 +19,12 @@ pub(super) fn find_arena(memory: &dyn Memory, version: RubyVersion) -> Option<(u
     }
     let mut before: Option<&MemoryRegion> = None;
     for region in memory.regions() {
-        let follows = before.is_some_and(|before| {
-            before.end == region.start && region.path.is_empty() && region.size() < LARGEST_ZEROED
-        });
+        let follows =
+            before.is_some_and(|before| before.end == region.start && region.path.is_empty());
         let is_data = (region.inode != 0 || follows) && region.searched();
-        if let Some(start) = is_data.then(|| arena_in(memory, region)).flatten() {
+        // The kernel may have joined zeroed data with other memory behind it.
+        let end = region.end.min(region.start + LARGEST_ZEROED);
+        if let Some(start) = is_data.then(|| arena_in(memory, (region.start, end))).flatten() {
             return Some((start, start + ARENA));
         }
         before = (region.inode != 0).then_some(region);
@@ -31,9 +32,9 @@ pub(super) fn find_arena(memory: &dyn Memory, version: RubyVersion) -> Option<(u
     None
 }
 
-fn arena_in(memory: &dyn Memory, data: &MemoryRegion) -> Option<u64> {
+fn arena_in(memory: &dyn Memory, (start, end): (u64, u64)) -> Option<u64> {
     let mut words = Vec::new();
-    for_each_word(memory, data.start, data.end, |word| words.push(word));
+    for_each_word(memory, start, end, |word| words.push(word));
     words.windows(9).find_map(arena_of)
 }
 
@@ -124,7 +125,8 @@ mod tests {
         };
         let zeroed = MemoryRegion {
             start: 0x2000,
-            end: 0x4000,
+            // Joined with what is mapped behind it.
+            end: 0x2000 + 2 * LARGEST_ZEROED,
             inode: 0,
             path: String::new(),
             ..library.clone()

@@ -40,9 +40,10 @@ fn the_first_refused_warm_up_ends_the_run_and_the_cause_is_everywhere() {
     assert!(headline.contains(cause) && headline.contains("&lt;b&gt;locked"), "{headline}");
     assert!(!page.contains("hunter22"), "a secret is masked for every reader");
     for format in ["html", "md", "json"] {
-        let arguments = ["report", "real.carat", "--format", format, "--share", "-o", "shared"];
+        let name = format!("shared.{format}");
+        let arguments = ["report", "real.carat", "--format", format, "--share", "-o", &name];
         folder.run(&arguments).assert_code(0);
-        let shared = fs::read_to_string(folder.path("shared")).unwrap();
+        let shared = fs::read_to_string(folder.path(&name)).unwrap();
         assert!(shared.contains("→ 500 ×4"), "{format}: {shared}");
         assert!(!shared.contains("SQLite3"), "{format}: {shared}");
     }

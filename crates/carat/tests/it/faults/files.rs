@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 const COMPARE: [&str; 4] = ["compare", "file.toml", "--fake", FIGURES];
 
@@ -153,14 +154,19 @@ fn symbolic_links_where_carat_writes_are_not_followed() {
         .run(&[&COMPARE[..], &["-o", "link.carat"]].concat())
         .assert_code(2)
         .assert_says("exists");
-    folder.run(&["report", "file.carat", "-o", "named.html"]).assert_code(0);
+    let refused = folder.run(&["report", "file.carat", "-o", "named.html"]);
+    refused.assert_code(1).assert_says("name another file with -o");
     for page in ["file.html", "named.html"] {
-        let found = fs::symlink_metadata(folder.path(page)).unwrap();
-        assert!(
-            found.is_file() && found.len() > 10_000,
-            "{page} is a page in the place of the link"
-        );
+        assert_eq!(fs::read_link(folder.path(page)).unwrap(), Path::new(&precious), "{page}");
     }
+    // A link to earlier output is replaced, and what it leads to stays.
+    folder.run(&["report", "file.carat", "-o", "real.html"]).assert_code(0);
+    let page = fs::read_to_string(folder.path("real.html")).unwrap();
+    fs::write(folder.path("kept.html"), format!("{page}<!-- kept -->")).unwrap();
+    symlink(folder.path("kept.html"), folder.path("linked.html")).unwrap();
+    folder.run(&["report", "file.carat", "-o", "linked.html"]).assert_code(0);
+    assert!(fs::symlink_metadata(folder.path("linked.html")).unwrap().is_file());
+    assert!(fs::read_to_string(folder.path("kept.html")).unwrap().ends_with("<!-- kept -->"));
     symlink(&precious, folder.path("true.recording.log")).unwrap();
     let ran = folder.run(&["record", "--", "true"]);
     assert_ne!(ran.code, Some(0), "{ran:?}");
