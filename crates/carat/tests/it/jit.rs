@@ -159,8 +159,9 @@ fn a_compiler_that_starts_late_is_no_leak_and_the_recording_says_why() {
     for part in [TrackedPart::Memory, TrackedPart::Private, TrackedPart::MallocLive] {
         let found = recording.growth.iter().find(|one| one.part == part).unwrap();
         assert_eq!(found.kind, GrowthKind::Undecided, "{found:?}");
-        let grown = found.rate.unwrap() * found.over;
-        assert!(found.compiler.is_some_and(|most| grown < most), "{found:?}");
+        // A part may have too few readings for a rate, which is undecided, too.
+        let is_excused = |rate: f64| found.compiler.is_some_and(|most| rate * found.over < most);
+        assert!(found.rate.is_none_or(is_excused), "{found:?}");
     }
     folder.assert_nothing_left();
 }
