@@ -6,7 +6,7 @@ use crate::memory::{Memory, MemoryRegion, PAGE};
 use crate::owners::threads::{ThreadPlace, ThreadRegions};
 use crate::printable::printable;
 
-/// Zeroed data of a library, which has no name in `maps`, is at most this large.
+/// Zeroed data of a library, which has no name in `maps`, is at most this large; what lies behind is other memory.
 const LIBRARY_TAIL: u64 = 8 << 20;
 
 /// What a mapping belongs to.
@@ -57,9 +57,16 @@ pub(crate) fn find_ground(
         // Below its stack pointer a stack has only what earlier calls left.
         let from = stacks.live_from(region);
         let ranges = page_ranges(region, from, &outside);
-        if !ranges.is_empty() {
-            found.push(GroundPages { kind, ranges });
-        }
+        // The kernel may have joined zeroed data with other memory behind it, such as the transient heap.
+        let is_zeroed = region.inode == 0 && matches!(kind, GroundKind::Library(_));
+        let end = if is_zeroed { region.start + LIBRARY_TAIL } else { u64::MAX };
+        let within = |from: u64, to: u64| -> Vec<(u64, u64)> {
+            let cut = ranges.iter().map(|range| (range.0.max(from), range.1.min(to)));
+            cut.filter(|range| range.0 < range.1).collect()
+        };
+        let parts = [(kind, within(0, end)), (GroundKind::Other, within(end, u64::MAX))];
+        let parts = parts.into_iter().filter(|(_, ranges)| !ranges.is_empty());
+        found.extend(parts.map(|(kind, ranges)| GroundPages { kind, ranges }));
     }
     found
 }
@@ -77,9 +84,7 @@ fn kind_of(
     }
     match before {
         // The kernel maps a library's zeroed data right behind its file, without a name.
-        Some((end, name)) if *end == region.start && region.size() < LIBRARY_TAIL => {
-            GroundKind::Library(name.clone())
-        }
+        Some((end, name)) if *end == region.start => GroundKind::Library(name.clone()),
         _ => GroundKind::Other,
     }
 }
