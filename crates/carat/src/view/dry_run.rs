@@ -11,7 +11,7 @@ use carat_load::http::replay::describe;
 use carat_model::load::{
     ALL_AT_ONCE, Amount, HttpLoad, HttpRoute, Pace, SidekiqLoad, SqlQueueLoad,
 };
-use carat_model::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant};
+use carat_model::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant, mask_secrets};
 use carat_report::numbers::{count, duration, limit};
 use carat_report::text::shorten;
 use carat_stats::summary::median;
@@ -98,6 +98,8 @@ fn write_variants(
         let planned = experiment.variants.iter().find(|planned| planned.name == *name);
         let env = planned.into_iter().flat_map(|planned| &planned.env);
         let env: String = env.map(|(name, value)| format!("; env {name}={value}")).collect();
+        // What is printed unasked ends up in logs.
+        let env = mask_secrets(&env);
         writeln!(out, "variant     {name}: {settings}{env}{controls}")?;
     }
     Ok(())

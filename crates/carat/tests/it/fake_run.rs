@@ -455,6 +455,11 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
         .assert_says("trials      at most 62\n")
         .assert_says("a verdict is possible from block 8 on")
         .assert_says("time        unknown until a trial has run\n");
+    let env = "name = \"other\"\nenv = { SLOW = '1', API_TOKEN = 'hunter22', DB = 'pg://u:hunter22@h/d' }";
+    folder.write("env.toml", &experiment().replace("name = \"other\"", env));
+    let ran = folder.run(&["compare", "env.toml", "--dry-run"]);
+    ran.assert_code(0).assert_says("env SLOW=1").assert_says("API_TOKEN=");
+    assert!(!ran.out.contains("hunter22"), "{}", ran.out);
     let timed = experiment().replace("requests = 1", "duration = '9500ms'\nwarmup = 0");
     folder.write("timed.toml", &timed);
     let ran = folder.run(&["compare", "timed.toml", "--dry-run"]);
