@@ -3,31 +3,30 @@
 //! It is found by Ruby's own record of it (`struct transient_heap`, transient_heap.c, the same in all of them), because its mapping
 //! has no name, and the kernel joins it with other memory beside it.
 
-use crate::memory::{Memory, MemoryRegion, for_each_word};
+use crate::memory::{Memory, for_each_word};
 use carat_ruby::version::{RubyVersion, TRANSIENT_HEAP};
 
 /// Bytes of the arena (`TRANSIENT_HEAP_TOTAL_SIZE`), and of a block, to which it is aligned (`TRANSIENT_HEAP_BLOCK_SIZE`).
 const ARENA: u64 = 32 << 20;
 const BLOCK: u64 = 32 << 10;
-/// Zeroed data of a library, which has no name in `maps`, is at most this large.
-const LARGEST_ZEROED: u64 = 8 << 20;
 
 /// The addresses of the arena; `None` where this Ruby has none, or its record was not found.
 pub(super) fn find_arena(memory: &dyn Memory, version: RubyVersion) -> Option<(u64, u64)> {
     if !TRANSIENT_HEAP.contains(version) {
         return None;
     }
-    let mut before: Option<&MemoryRegion> = None;
+    let mut file_end = None;
     for region in memory.regions() {
-        let follows =
-            before.is_some_and(|before| before.end == region.start && region.path.is_empty());
-        let is_data = (region.inode != 0 || follows) && region.searched();
-        // The kernel may have joined zeroed data with other memory behind it.
-        let end = region.end.min(region.start + LARGEST_ZEROED);
-        if let Some(start) = is_data.then(|| arena_in(memory, (region.start, end))).flatten() {
+        let is_file = region.inode != 0;
+        let end = match is_file {
+            true => Some(region.end),
+            false => file_end.and_then(|file_end| region.zeroed_end(file_end)),
+        };
+        let data = end.filter(|_| region.searched()).map(|end| (region.start, end));
+        if let Some(start) = data.and_then(|data| arena_in(memory, data)) {
             return Some((start, start + ARENA));
         }
-        before = (region.inode != 0).then_some(region);
+        file_end = is_file.then_some(region.end);
     }
     None
 }
@@ -66,6 +65,7 @@ fn arena_of(words: &[u64]) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::fake::FakeMemory;
+    use crate::memory::MemoryRegion;
     use carat_ruby::version::{V3_1, V3_3};
 
     const AT: u64 = 0x7f00_4000_8000;
@@ -126,7 +126,7 @@ mod tests {
         let zeroed = MemoryRegion {
             start: 0x2000,
             // Joined with what is mapped behind it.
-            end: 0x2000 + 2 * LARGEST_ZEROED,
+            end: 0x2000 + ARENA,
             inode: 0,
             path: String::new(),
             ..library.clone()

@@ -6,9 +6,6 @@ use crate::memory::{Memory, MemoryRegion, PAGE};
 use crate::owners::threads::{ThreadPlace, ThreadRegions};
 use crate::printable::printable;
 
-/// Zeroed data of a library, which has no name in `maps`, is at most this large; what lies behind is other memory.
-const LIBRARY_TAIL: u64 = 8 << 20;
-
 /// What a mapping belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GroundKind {
@@ -43,7 +40,7 @@ pub(crate) fn find_ground(
     let mut found = Vec::new();
     let mut before: Option<(u64, String)> = None;
     for region in memory.regions().iter().filter(|region| region.searched()) {
-        let kind = kind_of(region, &stacks, before.as_ref());
+        let (kind, end) = kind_of(region, &stacks, before.as_ref());
         if let GroundKind::Library(name) = &kind
             && region.inode != 0
         {
@@ -57,36 +54,37 @@ pub(crate) fn find_ground(
         // Below its stack pointer a stack has only what earlier calls left.
         let from = stacks.live_from(region);
         let ranges = page_ranges(region, from, &outside);
-        // The kernel may have joined zeroed data with other memory behind it, such as the transient heap.
-        let is_zeroed = region.inode == 0 && matches!(kind, GroundKind::Library(_));
-        let end = if is_zeroed { region.start + LIBRARY_TAIL } else { u64::MAX };
-        let within = |from: u64, to: u64| -> Vec<(u64, u64)> {
-            let cut = ranges.iter().map(|range| (range.0.max(from), range.1.min(to)));
-            cut.filter(|range| range.0 < range.1).collect()
-        };
-        let parts = [(kind, within(0, end)), (GroundKind::Other, within(end, u64::MAX))];
+        let parts =
+            [(kind, cut(&ranges, 0, end)), (GroundKind::Other, cut(&ranges, end, u64::MAX))];
         let parts = parts.into_iter().filter(|(_, ranges)| !ranges.is_empty());
         found.extend(parts.map(|(kind, ranges)| GroundPages { kind, ranges }));
     }
     found
 }
 
+/// What a mapping belongs to, and where that ends: behind it lies other memory.
 fn kind_of(
     region: &MemoryRegion,
     stacks: &ThreadRegions,
     before: Option<&(u64, String)>,
-) -> GroundKind {
+) -> (GroundKind, u64) {
     if region.inode != 0 && !region.anonymous() {
-        return GroundKind::Library(printable(region.file_name()));
+        return (GroundKind::Library(printable(region.file_name())), region.end);
     }
     if let Some(thread) = stacks.thread_of(region) {
-        return GroundKind::Thread(thread);
+        return (GroundKind::Thread(thread), region.end);
     }
-    match before {
-        // The kernel maps a library's zeroed data right behind its file, without a name.
-        Some((end, name)) if *end == region.start => GroundKind::Library(name.clone()),
-        _ => GroundKind::Other,
+    let zeroed = before.and_then(|(end, name)| Some((name, region.zeroed_end(*end)?)));
+    match zeroed {
+        Some((name, end)) => (GroundKind::Library(name.clone()), end),
+        None => (GroundKind::Other, region.end),
     }
+}
+
+/// The parts of ranges from an address up to another.
+fn cut(ranges: &[(u64, u64)], from: u64, to: u64) -> Vec<(u64, u64)> {
+    let parts = ranges.iter().map(|range| (range.0.max(from), range.1.min(to)));
+    parts.filter(|part| part.0 < part.1).collect()
 }
 
 fn page_ranges(region: &MemoryRegion, from: u64, outside: &dyn Fn(u64) -> bool) -> Vec<(u64, u64)> {
@@ -103,4 +101,41 @@ fn page_ranges(region: &MemoryRegion, from: u64, outside: &dyn Fn(u64) -> bool) 
         }
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_ruby::FakeRuby;
+    use carat_ruby::version::V3_3;
+
+    #[test]
+    fn zeroed_data_that_the_kernel_joined_with_other_memory_is_still_data_of_its_library() {
+        let mut memory = FakeRuby::new(9, 40).memory;
+        let heap = Heap::find(&memory, V3_3).unwrap();
+        let file = MemoryRegion {
+            start: 0x1000,
+            end: 0x2000,
+            readable: true,
+            writable: true,
+            private: true,
+            inode: 7,
+            path: "/usr/lib/libx.so".to_owned(),
+            ..MemoryRegion::default()
+        };
+        memory.map(file);
+        memory.map_anonymous(0x2000, 0x2000 + (32 << 20));
+        let behind = 0x2000 + (31 << 20);
+        for page in [0x1000, 0x2000, behind] {
+            memory.write_word(page, 1);
+        }
+        let ground = find_ground(&memory, &heap, &ChunkTable::default(), &[]);
+        let kind_at = |page: u64| {
+            let has = |pages: &&GroundPages| pages.ranges.iter().any(|one| one.0 == page);
+            ground.iter().find(has).map(|pages| pages.kind.clone())
+        };
+        let library = Some(GroundKind::Library("libx.so".to_owned()));
+        assert_eq!([0x1000, 0x2000].map(kind_at), [library.clone(), library]);
+        assert_eq!(kind_at(behind), Some(GroundKind::Other));
+    }
 }
