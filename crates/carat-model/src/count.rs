@@ -32,9 +32,28 @@ pub fn counted<N: PartialEq + From<u8>>(number: &N, noun: &str) -> String {
     format!("{noun}{ending}")
 }
 
+/// The first names, at most so many, and how many more there are: `a, b and 2 more`.
+pub fn first_names(names: impl IntoIterator<Item: Display>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let shown: Vec<String> = names.by_ref().take(most).map(|name| name.to_string()).collect();
+    let shown = shown.join(", ");
+    match names.count() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_beyond_the_most_are_counted() {
+        for (most, expected) in [(1, "7 and 2 more"), (2, "7, 8 and 1 more"), (3, "7, 8, 9")] {
+            assert_eq!(first_names([7, 8, 9], most), expected);
+        }
+        assert_eq!(first_names([""; 0], 3), "");
+    }
 
     #[test]
     fn only_one_is_singular() {

@@ -38,7 +38,7 @@ pub use census::{
     ClassAmount, ClassComparison, ClassDifference, ClassMedians, ReadTrials, TrialCensus,
 };
 pub use command_table::CommandTable;
-pub use count::{count, counted, grouped};
+pub use count::{count, counted, first_names, grouped};
 pub use fleet::Fleet;
 pub use group_use::{GroupLimit, GroupUse, LimitKind};
 pub use growth::{

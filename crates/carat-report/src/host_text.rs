@@ -5,7 +5,7 @@ use crate::numbers::{count, or_question_mark, short_bytes};
 use crate::table::{Cell, FactTable};
 use crate::text::shorten;
 use carat_model::host::{HostTrees, ProcessRole, RubyTree, TreeProcess};
-use carat_model::{Bytes, GroupLimit};
+use carat_model::{Bytes, GroupLimit, first_names};
 use std::fmt::Write;
 
 /// Characters of what a tree is.
@@ -131,10 +131,7 @@ fn write_missing(out: &mut String, host: &HostTrees) {
         }
     }
     for (reason, pids) in reasons {
-        let named: Vec<String> = pids.iter().take(4).map(u32::to_string).collect();
-        let more = pids.len().saturating_sub(4);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = writeln!(out, "? of {}{more}: {reason}", named.join(", "));
+        let _ = writeln!(out, "? of {}: {reason}", first_names(&pids, 4));
     }
     host.notes.iter().for_each(|note| {
         let _ = writeln!(out, "{note}");

@@ -14,7 +14,9 @@ use crate::text::capital;
 use crate::use_it::{UseIt, use_it};
 use crate::wording::{Sentence, headline, median_so_far, sentences};
 use carat_analysis::{Judge, question};
-use carat_model::{Better, BlockForecast, Conclusion, Estimate, Results, Role, Verdict, metric};
+use carat_model::{
+    Better, BlockForecast, Conclusion, Estimate, Results, Role, Verdict, first_names, metric,
+};
 
 /// Variants that are named where several are open; the others are counted.
 const NAMES: usize = 3;
@@ -323,7 +325,7 @@ fn open(results: &Results) -> Option<OpenVerdict> {
         return None;
     }
     let has = count(most as usize, "block");
-    let names = names(&open);
+    let names = first_names(open.iter().map(|one| name(&one.variant)), NAMES);
     // A run that had all its blocks cannot be continued.
     let most_allowed = results.info.max_blocks;
     let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
@@ -351,16 +353,6 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let text = format!("{names}: {has} did not decide; probably {}", decided(latest));
     let further = latest.high.map_or(FurtherBlocks::Anew, within);
     Some(OpenVerdict { text, blocks: latest.high, further })
-}
-
-/// The variants of the comparisons: `c, d, e and 2 more`.
-fn names(open: &[&Conclusion]) -> String {
-    let shown: Vec<String> = open.iter().take(NAMES).map(|one| name(&one.variant)).collect();
-    let more = match open.len().saturating_sub(NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    shown.join(", ") + &more
 }
 
 /// The range that ends later: every open comparison is then decided.

@@ -11,7 +11,9 @@ use carat_load::http::replay::describe;
 use carat_model::load::{
     ALL_AT_ONCE, Amount, HttpLoad, HttpRoute, Pace, SidekiqLoad, SqlQueueLoad,
 };
-use carat_model::{ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant, mask_secrets};
+use carat_model::{
+    ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant, first_names, mask_secrets,
+};
 use carat_report::numbers::{count, duration, limit};
 use carat_report::text::shorten;
 use carat_stats::summary::median;
@@ -229,12 +231,8 @@ fn what_text(load: &HttpLoad) -> String {
 }
 
 fn routes_text(routes: &[HttpRoute]) -> String {
-    let named = routes.iter().take(ROUTES);
-    let named: Vec<String> =
-        named.map(|route| shorten(&format!("{} {}", route.method, route.path), 60)).collect();
-    let more = routes.len().saturating_sub(ROUTES);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    named.join(", ") + &more
+    let named = routes.iter().map(|route| shorten(&format!("{} {}", route.method, route.path), 60));
+    first_names(named, ROUTES)
 }
 
 /// The claims that share the error, and when the first of them can be decided: every claim makes that later.

@@ -1,6 +1,6 @@
 //! What `carat explain` says of a process that is no Ruby: that, and which Rubies run below it.
 
-use carat_model::{Ledger, OutsideReading, count, one_line, shorten};
+use carat_model::{Ledger, OutsideReading, count, first_names, one_line, shorten};
 use std::collections::BTreeSet;
 
 /// Rubies that are named; the others are counted.
@@ -54,15 +54,9 @@ pub(super) fn not_ruby(
     }
     let below = count(rubies.len(), "Ruby process");
     let run = if rubies.len() == 1 { "runs" } else { "run" };
-    let shown: Vec<String> = rubies.iter().take(NAMED).map(|&pid| named(pid, title(pid))).collect();
-    let more = match rubies.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let text = format!(
-        "{leader}; below it {run} {below}: {}{more}. The figures are of the whole tree.",
-        shown.join(", ")
-    );
+    let shown = first_names(rubies.iter().map(|&pid| named(pid, title(pid))), NAMED);
+    let text =
+        format!("{leader}; below it {run} {below}: {shown}. The figures are of the whole tree.");
     Some(NotRuby { text, rubies_below: true })
 }
 
