@@ -1,4 +1,4 @@
-//! What `carat explain` says of a process that is no Ruby: that, and which Rubies run below it.
+//! What `carat explain` says of a process that is no Ruby written in C (JRuby has no such memory): that, and which Rubies run below it.
 
 use carat_model::{Ledger, OutsideReading, count, first_names, one_line, shorten};
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub(super) fn not_ruby(
     };
     // The program is enough of a name: its arguments may hold a whole script.
     let program = title(pid).and_then(|title| title.split_whitespace().next());
-    let leader = format!("Process {} is no Ruby", named(pid, program));
+    let leader = format!("Process {} is no CRuby", named(pid, program));
     if rubies.is_empty() {
         let text = match (alone, reading.refused.is_empty()) {
             (true, _) => format!("{leader}; without --alone the processes below it are read too"),
@@ -95,15 +95,15 @@ mod tests {
         assert_eq!(said(&[], &[8], false), None, "and so may one below it");
         assert_eq!(
             said(&[], &[], false).unwrap(),
-            "Process 7 (/bin/bash) is no Ruby, and none runs below it; `carat ps` lists the Rubies here"
+            "Process 7 (/bin/bash) is no CRuby, and none runs below it; `carat ps` lists the Rubies here"
         );
         assert_eq!(
             said(&[], &[], true).unwrap(),
-            "Process 7 (/bin/bash) is no Ruby; without --alone the processes below it are read too"
+            "Process 7 (/bin/bash) is no CRuby; without --alone the processes below it are read too"
         );
         assert_eq!(
             said(&[9, 8], &[], false).unwrap(),
-            "Process 7 (/bin/bash) is no Ruby; below it run 2 Ruby processes: 8 (puma 5.6.5 (tcp://:80)), 9. \
+            "Process 7 (/bin/bash) is no CRuby; below it run 2 Ruby processes: 8 (puma 5.6.5 (tcp://:80)), 9. \
              The figures are of the whole tree."
         );
     }

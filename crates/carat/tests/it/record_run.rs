@@ -150,7 +150,7 @@ fn a_running_server_is_explained_and_recorded_and_keeps_running() {
     let explained = folder.run(&["explain", &pid]);
     assert_eq!(explained.code, Some(0), "{}", explained.talk);
     assert!(explained.out.contains("code and files"), "{}", explained.out);
-    let no_ruby = format!("Process {pid} (sleep) is no Ruby, and none runs below it; `carat ps`");
+    let no_ruby = format!("Process {pid} (sleep) is no CRuby, and none runs below it; `carat ps`");
     assert!(explained.out.starts_with(&no_ruby), "{}", explained.out);
     assert!(!explained.out.contains("help "), "no setting is about it: {}", explained.out);
     folder.run(&["explain", &pid, "--who"]).assert_code(1).assert_says(&no_ruby);
