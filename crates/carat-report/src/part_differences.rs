@@ -151,16 +151,27 @@ impl PartDifference {
         self.variant - self.baseline
     }
 
+    /// `42.8 → 6.0 MB`, or `not listed → 6.0 MB`.
+    pub(crate) fn change(&self) -> String {
+        match self.sizes() {
+            [None, None] => "not listed".to_owned(),
+            [None, Some(variant)] => format!("not listed → {}", short_bytes(variant)),
+            [Some(baseline), None] => format!("{} → not listed", short_bytes(baseline)),
+            [Some(baseline), Some(variant)] => bytes_change(baseline, variant),
+        }
+    }
+
     /// `malloc free 42.8 → 6.0 MB`.
     fn in_sentence(&self) -> String {
-        format!("{} {}", self.line.name(), bytes_change(self.baseline, self.variant))
+        format!("{} {}", self.line.name(), self.change())
     }
 
     fn in_json(&self) -> Value {
+        let [baseline, variant] = self.sizes();
         json!({
             "part": self.line.in_json(),
-            "baseline": self.baseline,
-            "variant": self.variant,
+            "baseline": baseline,
+            "variant": variant,
             "difference": self.difference(),
         })
     }
@@ -277,8 +288,7 @@ impl VariantParts {
         let opposed = largest_first(&mut against).filter(|line| is_large(line, OPPOSED * all));
         let opposed = opposed.map(|line| {
             let word = if line.difference() > 0.0 { "grows" } else { "shrinks" };
-            let change = bytes_change(line.baseline, line.variant);
-            format!("; meanwhile {} {word} {change}", line.line.name())
+            format!("; meanwhile {} {word} {}", line.line.name(), line.change())
         });
         // One block has no median.
         let of = if self.blocks > 1 { "medians over " } else { "only " };
@@ -421,6 +431,19 @@ mod tests {
                 .sentence()
                 .ends_with("is nearly all of the 40.8 MB added (medians over 3 blocks)")
         );
+    }
+
+    #[test]
+    fn a_part_that_no_ledger_of_a_side_lists_is_not_said_to_be_zero() {
+        let after = [(PartKind::SlotsLive, 30 * MB), (PartKind::Jit, 5 * MB)];
+        let found = compared(&ledger(&after[..1], 0), &ledger(&after, 0));
+        assert_eq!(
+            found.sentence(),
+            "JIT code not listed → 5.0 MB is nearly all of the 5.0 MB added (medians over 3 blocks)"
+        );
+        let line = found.in_json()["parts"].as_array().unwrap()[1].clone();
+        assert_eq!((&line["baseline"], &line["variant"]), (&Value::Null, &json!(5e6)));
+        assert_eq!(line["difference"], 5e6);
     }
 
     #[test]

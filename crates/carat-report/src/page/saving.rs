@@ -3,7 +3,7 @@
 use crate::chart::bars::{BarRow, bars, reach};
 use crate::chart::{Caption, variant_class};
 use crate::facts;
-use crate::numbers::{bytes_change, signed, signed_bytes};
+use crate::numbers::{signed, signed_bytes};
 use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
 use crate::page::ledger::colour;
@@ -79,7 +79,6 @@ fn rows(one: &VariantParts, (low, high): (f64, f64)) -> Vec<BarRow> {
 
 /// A row whose difference is written in the unit of differences of that `size`, the same in all pictures.
 fn row(line: &PartDifference, size: f64) -> BarRow {
-    let change = bytes_change(line.baseline, line.variant);
     let difference = signed_bytes(line.difference(), size);
     let class = match line.line {
         LedgerLine::Part(kind) => Some(colour(kind)),
@@ -92,7 +91,7 @@ fn row(line: &PartDifference, size: f64) -> BarRow {
         label: line.line.label().to_owned(),
         note: match line.line {
             LedgerLine::OfMedians => difference,
-            _ => format!("{change} · {difference}"),
+            _ => format!("{} · {difference}", line.change()),
         },
         class,
         bars: vec![(kind, 0.0, line.difference())],

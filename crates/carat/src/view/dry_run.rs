@@ -259,7 +259,8 @@ fn write_variant(out: &mut String, prepared: &PreparedVariant) -> fmt::Result {
     for (name, value) in &prepared.injection.env {
         // Padding is only there to make environments equal, and is as long as it must be.
         if *name != carat_wire::env::PADDING {
-            writeln!(out, "env         {name}={value}")?;
+            // As above: a secret of the app's may have been put beside what carat injects.
+            writeln!(out, "env         {}", mask_secrets(&format!("{name}={value}")))?;
         }
     }
     Ok(())

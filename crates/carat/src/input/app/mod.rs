@@ -28,6 +28,7 @@ pub struct AppFolder {
     /// Versions of gems by name; `None` without a lock file.
     gems: Option<BTreeMap<String, String>>,
     has_gemfile: bool,
+    has_procfile: bool,
     /// The command of the process `web` in the Procfile.
     web: Option<String>,
     puma: Option<PumaConfig>,
@@ -66,6 +67,7 @@ impl AppFolder {
         let found = Self {
             name: real.file_name().map_or("app".into(), |name| plain_name(&name.to_string_lossy())),
             has_gemfile: lock.is_some() || folder.join("Gemfile").exists(),
+            has_procfile: procfile.is_some(),
             web: procfile.as_deref().and_then(web_process),
             puma: puma.map(|(name, text)| PumaConfig { name, text }),
             unicorn: first_text(folder, ["config/unicorn.rb", "unicorn.rb"])?,
@@ -79,7 +81,7 @@ impl AppFolder {
             gems,
         };
         let is_app =
-            found.rackup || found.rails.is_some() || found.has_gemfile || procfile.is_some();
+            found.rackup || found.rails.is_some() || found.has_gemfile || found.has_procfile;
         match (is_app, found.serves()) {
             (false, _) => Err(AppFolderError::NoApp(folder.to_owned())),
             // Only jobs: a web server that is not there cannot be measured.
@@ -206,9 +208,29 @@ impl AppFolder {
         VariantText { line, ..prefork }
     }
 
+    /// What the files do not say of how it is started.
+    fn unknown_start(&self) -> Vec<String> {
+        let mut open = Vec::new();
+        if self.has_procfile && self.web.is_none() {
+            open.push("what starts it in production: the Procfile has no process `web`".to_owned());
+        }
+        let (words, _) = self.command();
+        if words.iter().any(|word| word == "rackup") && self.web.is_none() {
+            open.push("which server it has: `rackup` is a guess".to_owned());
+        }
+        let reads_variable = self.puma.as_ref().is_some_and(|puma| puma.text.contains("PORT"));
+        if !reads_variable && !words.iter().any(|word| word.contains("{port}")) {
+            open.push(
+                "whether its server listens on the free port that carat gives in the variable PORT: the command names none"
+                    .to_owned(),
+            );
+        }
+        open
+    }
+
     /// What the files do not say, for the reader to check.
     fn unknown(&self) -> Vec<String> {
-        let mut open = Vec::new();
+        let mut open = self.unknown_start();
         if self.gems.is_none() {
             open.push("which gems it has: there is no Gemfile.lock".to_owned());
         }

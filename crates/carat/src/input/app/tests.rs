@@ -78,6 +78,29 @@ fn the_web_process_of_a_procfile_comes_first_and_gets_carats_port() {
 }
 
 #[test]
+fn what_is_guessed_of_the_start_is_said_to_be_unknown() {
+    let port = "whether its server listens on the free port";
+    for (files, expected) in [
+        (&[("Gemfile", ""), ("config.ru", "run App")][..], "`rackup` is a guess"),
+        (&[("Procfile", "worker: x\n"), ("config.ru", "")], "the Procfile has no process `web`"),
+        (&[("Procfile", "web: bundle exec puma\n")], port),
+        (&[("Procfile", "web: puma\n"), ("config/puma.rb", "port 3000\n")], port),
+    ] {
+        let (text, unknown) = written(files);
+        assert!(unknown.iter().any(|one| one.contains(expected)), "{expected}: {unknown:?}");
+        assert!(text.contains(expected), "{text}");
+    }
+    for files in [
+        &[("Procfile", "web: puma -p $PORT\n")][..],
+        &[("Procfile", "web: puma\n"), ("config/puma.rb", "port ENV.fetch('PORT', 3000)\n")],
+        &[("config.ru", ""), ("Gemfile.lock", LOCK)],
+    ] {
+        let (text, unknown) = written(files);
+        assert!(!unknown.iter().any(|one| one.contains("port") || one.contains("guess")), "{text}");
+    }
+}
+
+#[test]
 fn a_folder_without_an_app_and_a_file_that_cannot_be_read_are_named() {
     let look = |files: &[(&str, &str)]| {
         let folder = folder(files);
