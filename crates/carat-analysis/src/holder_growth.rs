@@ -130,19 +130,31 @@ impl Age {
         }
     }
 
-    /// Objects that are kept in one way themselves. Some never get old, such as fibers, so that those of any age count where what
-    /// they lead to does.
-    const fn own(self, all: KeptAmount) -> u64 {
+    /// How many of the objects that are kept in one way count, before and after. Some never get old, such as fibers, so those of
+    /// any age count where what they lead to does.
+    const fn counts(self, (before, after): (AgedCount, AgedCount)) -> (u64, u64) {
         match self {
-            Self::Old => all.objects,
-            Self::Young => self.amount(all).0,
+            Self::Old if before.old == 0 && after.old == 0 => (before.all, after.all),
+            Self::Old => (before.old, after.old),
+            Self::Young => {
+                (before.all.saturating_sub(before.old), after.all.saturating_sub(after.old))
+            }
         }
     }
+}
 
-    const fn of_class(self, class: &KeptClass) -> u64 {
-        match self {
-            Self::Old => class.objects,
-            Self::Young => class.objects.saturating_sub(class.old_objects),
+/// A number of objects, and how many of them are old.
+#[derive(Debug, Clone, Copy, Default)]
+struct AgedCount {
+    all: u64,
+    old: u64,
+}
+
+impl AgedCount {
+    const fn plus(self, other: &KeptClass) -> Self {
+        Self {
+            all: self.all.saturating_add(other.objects),
+            old: self.old.saturating_add(other.old_objects),
         }
     }
 }
@@ -155,7 +167,7 @@ struct JoinedNode {
     below: Vec<usize>,
     all: (KeptAmount, KeptAmount),
     own: (KeptAmount, KeptAmount),
-    classes: BTreeMap<String, (u64, u64)>,
+    classes: BTreeMap<String, (AgedCount, AgedCount)>,
     /// Trees of the first reading that list it.
     listed: usize,
 }
@@ -194,7 +206,6 @@ impl JoinedTree {
             let above = node.above.and_then(|above| places.get(above as usize).copied());
             let number = self.number(above, &node.by);
             places.push(number);
-            let age = self.age;
             let joined = &mut self.nodes[number];
             joined.listed += usize::from(!is_later);
             let (all, own) = (side(&mut joined.all, is_later), side(&mut joined.own, is_later));
@@ -202,7 +213,7 @@ impl JoinedTree {
             for class in &node.classes {
                 let counts = joined.classes.entry(class.name.clone()).or_default();
                 let count = side(counts, is_later);
-                *count = count.saturating_add(age.of_class(class));
+                *count = count.plus(class);
             }
         }
     }
@@ -242,7 +253,8 @@ impl JoinedTree {
 
     /// Objects that were added in a way itself.
     fn own(&self, node: &JoinedNode) -> i128 {
-        let (before, after) = (self.age.own(node.own.0), self.age.own(node.own.1));
+        let count = |own: KeptAmount| AgedCount { all: own.objects, old: own.old_objects };
+        let (before, after) = self.age.counts((count(node.own.0), count(node.own.1)));
         i128::from(after) - i128::from(before)
     }
 
@@ -285,10 +297,9 @@ impl JoinedTree {
             by.push(self.nodes[above].by.clone());
             at = self.nodes[above].above;
         }
-        let classes = node.classes.iter().map(|(name, (before, after))| ClassGrown {
-            name: name.clone(),
-            grown: i128::from(*after) - i128::from(*before),
-            now: *after,
+        let classes = node.classes.iter().map(|(name, counts)| {
+            let (before, now) = self.age.counts(*counts);
+            ClassGrown { name: name.clone(), grown: i128::from(now) - i128::from(before), now }
         });
         let mut classes: Vec<ClassGrown> = classes.collect();
         classes.sort_by_key(|class| std::cmp::Reverse(class.grown));
@@ -425,6 +436,22 @@ mod tests {
         assert!(found.grown.is_empty(), "{:?}", found.grown);
         assert_eq!((found.young.len(), found.young[0].objects), (1, 1000));
         assert_eq!(found.young[0].classes[0].grown, 200);
+    }
+
+    #[test]
+    fn each_object_counts_in_one_of_both_lists() {
+        let mut after = reading(300, 900);
+        let kept = after[0].who.as_mut().unwrap().kept.as_mut().unwrap();
+        for (node, (all, own)) in kept.nodes.iter_mut().zip([(751, 1), (750, 150), (900, 900)]) {
+            (node.all.old_objects, node.all.old_bytes) = (all, all * 40);
+            node.own.old_objects = own;
+            node.classes[0].old_objects = own;
+        }
+        let found = holder_growth(&reading(100, 900), &after).unwrap();
+        let old = ClassGrown { name: "Post".into(), grown: 50, now: 150 };
+        assert_eq!((&found.grown[0].classes[0], found.grown[0].objects), (&old, 250));
+        let young = ClassGrown { name: "Post".into(), grown: 150, now: 150 };
+        assert_eq!((&found.young[0].classes[0], found.young[0].objects), (&young, 750));
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(crate) struct GuardCell {
 /// Why there is no verdict on every variant yet, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenVerdict {
-    /// `3 blocks cannot decide; 7 can`.
+    /// `3 blocks cannot decide; 7 can, and are then the limit`.
     pub text: String,
     /// Blocks to run in all; `None` where that is not known or beyond what can be foreseen.
     pub blocks: Option<u32>,
@@ -286,7 +286,21 @@ pub(crate) fn warnings(results: &Results) -> Vec<String> {
     let noted = variants().flat_map(|variant| {
         facts::notes(results, variant).into_iter().map(move |(note, times)| (variant, note, times))
     });
-    merged(failed.chain(warned).chain(noted))
+    let contrary = variants().filter(|variant| is_against_medians(results, variant));
+    let contrary = contrary.map(|variant| (variant, AGAINST_MEDIANS.to_owned(), 1));
+    merged(failed.chain(warned).chain(contrary).chain(noted))
+}
+
+/// Said where a row would look like a mistake.
+const AGAINST_MEDIANS: &str = "its difference is the typical one within blocks, which goes another way than that of the medians";
+
+/// Whether a variant's difference has another sign than that of the medians in the rows.
+fn is_against_medians(results: &Results, variant: &str) -> bool {
+    let metric = results.info.primary.as_str();
+    let median = |variant: &str| Some(facts::variant_summary(results, variant, metric)?.median);
+    let found = facts::conclusion(results, variant, metric).and_then(proven);
+    let medians = median(variant).zip(median(facts::baseline(results)));
+    found.zip(medians).is_some_and(|(found, (own, baseline))| found.ratio * (own - baseline) < 0.0)
 }
 
 /// Texts about variants, each text once: `jemalloc, prefork: the text (×14)`. One about no variant has an empty name.
@@ -318,14 +332,23 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let is_open = |one: &&Conclusion| {
         one.verdict == Verdict::Undecided && !breaks_guard(results, &one.variant)
     };
-    let open: Vec<&Conclusion> = primaries(results).filter(is_open).collect();
+    let mut open: Vec<&Conclusion> = primaries(results).filter(is_open).collect();
+    // What is better may still wait for a guard, without which it is not recommended.
+    if open.is_empty() {
+        let is_open = |one: &&Conclusion| {
+            matches!(one.role, Role::Guard { .. })
+                && one.guard_passed.is_none()
+                && standing(results, &one.variant) == Standing::BetterAtOpenCost
+        };
+        open = results.conclusions.iter().filter(is_open).collect();
+    }
     let most = open.iter().map(|one| one.blocks).max()?;
     let ran = facts::blocks(results, facts::counts);
     if ran.is_empty() {
         return None;
     }
     let has = count(most as usize, "block");
-    let names = first_names(open.iter().map(|one| name(&one.variant)), NAMES);
+    let names = first_names(open.iter().map(|one| subject(one)), NAMES);
     // A run that had all its blocks cannot be continued.
     let most_allowed = results.info.max_blocks;
     let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
@@ -339,7 +362,9 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     if fewest > most && open.iter().all(|one| proven(one).is_none()) {
         let may_be_added = judge.blocks_to_add_up_to().is_some() && results.info.fleet.is_none();
         let further = if may_be_added { FurtherBlocks::Added } else { within(fewest) };
-        let text = format!("{has} cannot decide; {fewest} can");
+        // More blocks after those would be chosen in view of their results.
+        let limit = if may_be_added { ", and are then the limit" } else { "" };
+        let text = format!("{has} cannot decide; {fewest} can{limit}");
         return Some(OpenVerdict { text, blocks: Some(fewest), further });
     }
     // One comparison without a forecast leaves the end of all unknown.
@@ -353,6 +378,15 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let text = format!("{names}: {has} did not decide; probably {}", decided(latest));
     let further = latest.high.map_or(FurtherBlocks::Anew, within);
     Some(OpenVerdict { text, blocks: latest.high, further })
+}
+
+/// What is open: a variant, or a guard of it.
+fn subject(open: &Conclusion) -> String {
+    let variant = name(&open.variant);
+    match open.role {
+        Role::Guard { .. } => format!("{} of {variant}", short(&open.metric)),
+        _ => variant,
+    }
 }
 
 /// The range that ends later: every open comparison is then decided.
@@ -444,7 +478,8 @@ mod tests {
         assert_eq!((row.change.as_deref(), &row.interval), (Some("−50.0 %"), &None));
         let open = table.open.unwrap();
         let needed = open.blocks.unwrap();
-        assert_eq!(open.text, format!("3 blocks cannot decide; {needed} can"));
+        let text = format!("3 blocks cannot decide; {needed} can, and are then the limit");
+        assert_eq!(open.text, text);
         assert!(needed > 3 && open.further == FurtherBlocks::Added, "{open:?}");
     }
 
@@ -484,6 +519,27 @@ mod tests {
             let blocks = forecast.and_then(|forecast| forecast.high);
             assert_eq!((open.text.as_str(), open.blocks, open.further), (text, blocks, further));
         }
+    }
+
+    #[test]
+    fn a_guard_that_is_not_proven_says_when_it_is_decided() {
+        let forecast = Some(BlockForecast { low: 10, high: Some(15) });
+        let guard = Conclusion { forecast, ..of_guard(None, estimate(-0.1, 0.0, 0.1)) };
+        let smaller = conclusion(Verdict::Smaller, Some(estimate(-0.51, -0.5, -0.49)));
+        let open = VerdictTable::new(&results(vec![smaller, guard])).open.unwrap();
+        assert!(open.text.starts_with("p99 of b: "), "{open:?}");
+        assert!(open.text.ends_with("probably decided after 10 to 15 blocks"), "{open:?}");
+    }
+
+    #[test]
+    fn a_difference_that_goes_another_way_than_the_medians_says_what_it_is() {
+        let with = |low, ratio, high| {
+            let found = conclusion(Verdict::Undecided, Some(estimate(low, ratio, high)));
+            VerdictTable::new(&results(vec![found])).warnings
+        };
+        let warning = format!("b: {AGAINST_MEDIANS}");
+        assert!(with(-0.1, 0.01, 0.1).contains(&warning));
+        assert!(!with(-0.1, -0.01, 0.1).contains(&warning));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct NextCommands {
     pub resume: Option<String>,
     /// Begins the experiment anew; `--blocks N` is appended.
     pub anew: Option<String>,
+    /// Says what more blocks can find.
+    pub plan: Option<String>,
     /// Where more is said: pages and commands.
     pub details: Vec<String>,
 }
@@ -166,7 +168,8 @@ fn decide(open: &OpenVerdict, next: &NextCommands) -> String {
     let command = match open.further {
         FurtherBlocks::Allowed => next.resume.clone(),
         FurtherBlocks::Added => with_blocks(&next.resume),
-        FurtherBlocks::Anew => with_blocks(&next.anew),
+        // Where no number is known to suffice, a command with one would be a guess.
+        FurtherBlocks::Anew => with_blocks(&next.anew).or_else(|| next.plan.clone()),
     };
     command.map_or_else(|| open.text.clone(), |command| format!("{}: {command}", open.text))
 }
@@ -187,6 +190,7 @@ mod tests {
         let next = NextCommands {
             resume: Some("carat demo --resume".into()),
             anew: Some("carat demo".into()),
+            plan: Some("carat plan demo.carat".into()),
             details: Vec::new(),
         };
         let text = "3 blocks cannot decide; 7 can".to_owned();
@@ -195,7 +199,7 @@ mod tests {
             (Some(7), Anew, ": carat demo --blocks 7"),
             (Some(7), Added, ": carat demo --resume --blocks 7"),
             (Some(7), Allowed, ": carat demo --resume"),
-            (None, Anew, ""),
+            (None, Anew, ": carat plan demo.carat"),
         ] {
             let expected = format!("{text}{command}");
             let open = OpenVerdict { text: text.clone(), blocks, further };

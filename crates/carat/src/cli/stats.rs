@@ -3,9 +3,10 @@
 use crate::cli::{Exit, output};
 use crate::config::Percent;
 use crate::input::load_results;
+use crate::work::next_for_file;
 use carat_analysis::conclude;
 use carat_analysis::{QuestionChanges, question, set_question};
-use carat_report::{Audience, NextCommands, json, variant_growth_text};
+use carat_report::{Audience, json, variant_growth_text};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -60,8 +61,8 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
     if args.json {
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
-        let details = vec![output::details_command(&args.results)];
-        let next = NextCommands { details, ..NextCommands::default() };
+        let mut next = next_for_file(&args.results, &results, question == planned);
+        next.details.push(output::details_command(&args.results));
         output::print_results(&results, &next, args.details)?;
     }
     if args.growth {

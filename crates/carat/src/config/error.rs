@@ -59,10 +59,9 @@ fn settings_file(tables: &toml::Table, path: &Path) -> Option<String> {
     ))
 }
 
-/// The types of numbers as `serde` names them, and as a person does.
-const NUMBERS: [(&str, &str); 7] = [
-    (" as i128", ""),
-    (" as u128", ""),
+/// Types as `serde` names them, and as a person does.
+const TYPES: [(&str, &str); 6] = [
+    ("expected a sequence", "expected a list, as [\"a\", \"b\"]"),
     ("expected u16", "expected a whole number from 0 to 65535"),
     ("expected u32", "expected a whole number from 0 to 4294967295"),
     ("expected u64", "expected a whole number that is not negative"),
@@ -72,7 +71,12 @@ const NUMBERS: [(&str, &str); 7] = [
 
 /// The message in words of the file's author: the types of a programming language are left out.
 fn plain(text: &str) -> String {
-    NUMBERS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    // Wider than the numbers of TOML: too large, whatever was expected.
+    let wide = [" as i128, expected ", " as u128, expected "];
+    if let Some((number, _)) = wide.iter().find_map(|wide| text.split_once(wide)) {
+        return format!("{number} is out of range");
+    }
+    TYPES.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// Adds the nearest known key to the message of `toml` for an unknown one.
@@ -115,6 +119,17 @@ mod tests {
                 assert!(!error.contains(word), "{text}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn a_number_beyond_all_types_is_out_of_range_and_a_list_is_shown() {
+        let error =
+            toml::from_str::<BTreeMap<String, u64>>("n = 99999999999999999999").unwrap_err();
+        let error = explain_toml(&error);
+        assert!(error.contains("`99999999999999999999` is out of range"), "{error}");
+        let error = toml::from_str::<BTreeMap<String, Vec<String>>>("c = 'bundle exec puma'");
+        let error = explain_toml(&error.unwrap_err());
+        assert!(error.contains("expected a list, as [\"a\", \"b\"]"), "{error}");
     }
 
     #[test]

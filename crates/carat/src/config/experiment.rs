@@ -1,6 +1,6 @@
 //! A validated experiment. Values of these types come from [`Experiment::parse`] only, so they cannot contradict each other.
 
-use crate::config::{CommandLine, Percent};
+use crate::config::{CommandLine, Percent, Placeholders};
 use carat_model::metric::Metric;
 use carat_model::{LoadTemplate, Span};
 use carat_settings::{SettingError, Settings};
@@ -190,6 +190,14 @@ pub struct TrialLimits {
 pub(super) const ROOTS_PLACEHOLDER: &str = "{roots}";
 
 impl Experiment {
+    /// The placeholders that every trial fills in, without their values.
+    pub fn placeholders(&self) -> Placeholders {
+        // In a service `port` is the service's own.
+        let fixed = ["port", "server.port", "dir"].map(str::to_owned);
+        let ports = self.services.keys().map(|name| format!("services.{name}.port"));
+        fixed.into_iter().chain(ports).map(|name| (name, String::new())).collect()
+    }
+
     /// The commands beside the server, each with the name of its table.
     pub fn commands(&self) -> impl Iterator<Item = (&'static str, &CommandSpec)> {
         let load = match &self.task {

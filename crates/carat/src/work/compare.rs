@@ -6,6 +6,7 @@ use crate::view::{dry_run_details, dry_run_text, output};
 use crate::work::budget_checks::check_budgets;
 use crate::work::exit::Exit;
 use crate::work::trials::{ShownResults, prepare_experiment, run_trials, show_results};
+use carat_model::Results;
 use carat_report::{Budget, NextCommands, count, shell_line};
 use std::path::Path;
 
@@ -58,13 +59,24 @@ pub(crate) fn compare(request: ExperimentRequest, shown: &ShownComparison) -> an
 /// The commands that continue this experiment and that begin it anew.
 fn next_commands(experiment: &Path, settings: &[(String, String)], results: &Path) -> NextCommands {
     let [file, results] = [experiment, results].map(|path| path.display().to_string());
+    let plan = Some(shell_line(&["carat", "plan", &results].map(String::from)));
     let mut words = ["carat", "compare", &file, "-o", &results].map(String::from).to_vec();
     for (name, value) in settings {
         words.extend(["--set".to_owned(), format!("{name}={value}")]);
     }
     let [resume, anew] = ["--resume", "--fresh"]
         .map(|option| Some(shell_line(&[words.clone(), vec![option.to_owned()]].concat())));
-    NextCommands { resume, anew, details: Vec::new() }
+    NextCommands { resume, anew, plan, details: Vec::new() }
+}
+
+/// The commands for one who has the results file alone: it has the text of its experiment, not where that is. None where
+/// they would not answer the question that was asked of it, or where its trials ran elsewhere.
+pub(crate) fn next_for_file(path: &Path, results: &Results, is_planned: bool) -> NextCommands {
+    let is_own = path.extension().is_some_and(|extension| extension == "carat");
+    match is_own && is_planned && results.info.fleet.is_none() {
+        true => next_commands(Path::new("EXPERIMENT"), &[], path),
+        false => NextCommands::default(),
+    }
 }
 
 /// Prints the results, also of a run that ended early.

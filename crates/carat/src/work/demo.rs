@@ -70,7 +70,7 @@ fn shown(request: &DemoRequest) -> ShownComparison {
     let next = request.folder.is_none().then(|| NextCommands {
         resume: Some("carat demo --resume".to_owned()),
         anew: Some("carat demo".to_owned()),
-        details: Vec::new(),
+        ..NextCommands::default()
     });
     ShownComparison { json: false, details: request.details, budgets: Vec::new(), next }
 }

@@ -29,7 +29,7 @@ mod workload;
 
 pub(crate) use budget_checks::check_budgets;
 pub(crate) use chosen::{GivenSettings, chosen_settings};
-pub(crate) use compare::{ShownComparison, compare, print_planned};
+pub(crate) use compare::{ShownComparison, compare, next_for_file, print_planned};
 pub(crate) use demo::{DemoRequest, run_demo};
 pub(crate) use exit::Exit;
 pub(crate) use explain::explain;

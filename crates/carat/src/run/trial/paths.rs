@@ -52,9 +52,9 @@ impl TrialPaths {
         fs::create_dir(&folder)?;
         let mut ports = DistinctPorts::default();
         let port = ports.next()?;
+        // Those of `Experiment::placeholders`, which is what a file is checked with.
         let mut values = Placeholders::from([
             ("port".to_owned(), port.to_string()),
-            // In a service `port` is the service's own.
             ("server.port".to_owned(), port.to_string()),
             ("dir".to_owned(), folder.display().to_string()),
         ]);

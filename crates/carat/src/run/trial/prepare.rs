@@ -1,6 +1,6 @@
 //! Command, directory and environment of each variant, checked before any trial.
 
-use crate::config::{CommandLine, CommandSpec, Experiment, VariantSpec};
+use crate::config::{CommandLine, CommandSpec, Experiment, VariantSpec, fill};
 use crate::target::{
     InjectError, InjectRequest, Injection, Libraries, ProgramSearch, inject, make_comparable,
     search_path, search_path_with,
@@ -53,6 +53,13 @@ pub enum PrepareError {
         user: String,
         dir: PathBuf,
     },
+    /// A placeholder that no trial fills in.
+    #[error("{user}: {reason}")]
+    Placeholder {
+        /// The variant, service or command that has it.
+        user: String,
+        reason: String,
+    },
 }
 
 /// Checks and prepares every variant. `inherited` returns variables of carat's own environment.
@@ -65,6 +72,7 @@ pub fn prepare_variants(
         let user = format!("service `{name}`");
         let dir = directory(experiment, service.dir.as_deref(), &user)?;
         require_own_program(&user, &service.command, &dir, inherited)?;
+        check_placeholders(experiment, &user, service.command.words(), &service.env)?;
     }
     for (name, spec) in experiment.commands() {
         check_command(experiment, spec, &format!("`{name}`"), inherited)?;
@@ -89,7 +97,22 @@ fn check_command(
 ) -> Result<(), PrepareError> {
     let dir = spec.dir.as_deref().or(experiment.server.dir.as_deref());
     let dir = directory(experiment, dir, user)?;
+    check_placeholders(experiment, user, spec.command.words(), &spec.env)?;
     require_own_program(user, &spec.command, &dir, inherited)
+}
+
+/// Whether a trial can fill in every placeholder: an unknown one would end each trial.
+fn check_placeholders(
+    experiment: &Experiment,
+    user: &str,
+    words: &[String],
+    env: &BTreeMap<String, String>,
+) -> Result<(), PrepareError> {
+    let known = experiment.placeholders();
+    words.iter().chain(env.values()).try_for_each(|text| {
+        let failed = |reason| PrepareError::Placeholder { user: user.to_owned(), reason };
+        fill(text, &known).map(drop).map_err(failed)
+    })
 }
 
 /// Whether a program that does not run in a variant's root is there.
@@ -120,6 +143,7 @@ fn prepare_one(
     let dir = spec.dir.as_deref().or(experiment.server.dir.as_deref());
     let dir = directory(experiment, dir, &user)?;
     let command = spec.command.as_ref().unwrap_or(&experiment.server.command);
+    check_placeholders(experiment, &user, command.words(), &given)?;
     let root = settings.root();
     // The folders of carat's own PATH mean nothing in another root.
     let own = inherited("PATH").filter(|_| root.is_none());
@@ -249,6 +273,8 @@ mod tests {
         for (second, expected) in [
             ("command = ['no-such-program']", "`no-such-program` was not found"),
             ("dir = 'no/such/place'", "there is no directory"),
+            ("env = { PORT = '{prot}' }", "unknown placeholder {prot}; known here: {dir}, {port}"),
+            ("command = ['sh', '-p', '{services.redis.port}']", "unknown placeholder {services"),
         ] {
             let message = prepared(second).unwrap_err().to_string();
             assert!(message.contains("`other`") && message.contains(expected), "{message}");
@@ -256,6 +282,7 @@ mod tests {
         for (table, expected) in [
             ("[prepare]\ncommand = ['no-such-program']", "`prepare`: program `no-such-program`"),
             ("[cleanup]\ncommand = ['true']\ndir = 'no'", "`cleanup`: there is no directory"),
+            ("[prepare]\ncommand = ['true', '{path}']", "`prepare`: unknown placeholder {path}"),
         ] {
             let message = prepared(table).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
