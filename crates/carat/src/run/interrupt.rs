@@ -53,6 +53,11 @@ impl Interrupt {
         self.requested()
     }
 
+    /// `grace`, or nothing if the user requested to stop at once.
+    pub(crate) fn grace(&self, grace: Duration) -> Duration {
+        if self.requested_again() { Duration::ZERO } else { grace }
+    }
+
     /// Whether the user requested it more than once.
     pub fn requested_again(&self) -> bool {
         self.0.load(Ordering::SeqCst) > 1

@@ -355,14 +355,15 @@ impl<'a> SampledTree<'a> {
         self.sampler.refusal()
     }
 
-    /// `grace`, or nothing if the user requested to stop at once.
+    /// As [`Interrupt::grace`].
     pub(crate) fn grace(&self, grace: Duration) -> Duration {
-        if self.interrupt.requested_again() { Duration::ZERO } else { grace }
+        self.interrupt.grace(grace)
     }
 
     /// Stops the tree, if the session launched it.
     pub(crate) fn stop(&mut self, grace: Duration) -> StopReport {
-        let grace = self.grace(grace);
+        let interrupt = self.interrupt.clone();
+        let grace = || interrupt.grace(grace);
         // Only what the session launched: a process that ran before is never stopped.
         let tree = self.tree.take().filter(|_| self.launched);
         let report = tree.map(|mut tree| {
@@ -378,7 +379,7 @@ impl<'a> SampledTree<'a> {
 
     /// Stops every orphan that is left once all that carat started has been stopped, whosever it was.
     pub(crate) fn stop_orphans(&mut self, grace: Duration) -> StopReport {
-        let grace = self.grace(grace);
+        let grace = || self.grace(grace);
         let Some(reaper) = &self.reaper else { return StopReport::default() };
         let (root, carat) = (self.root.clone(), std::process::id());
         stop(&mut Tree::of_orphans(root, carat, [reaper.pid()]), grace, || {})

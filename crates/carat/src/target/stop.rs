@@ -16,9 +16,13 @@ pub(crate) struct StopReport {
     pub(crate) survivors: Vec<String>,
 }
 
-/// Sends TERM to the leader and to any process it leaves behind, then, after `grace`, KILL to all. `poll` is
-/// called while waiting, to collect the leader's exit status.
-pub(crate) fn stop(tree: &mut Tree, grace: Duration, mut poll: impl FnMut()) -> StopReport {
+/// Sends TERM to the leader and to any process it leaves behind, then, after `grace`, KILL to all. `grace` is asked again and
+/// again, as a user may lose patience; `poll` is called while waiting, to collect the leader's exit status.
+pub(crate) fn stop(
+    tree: &mut Tree,
+    grace: impl Fn() -> Duration,
+    mut poll: impl FnMut(),
+) -> StopReport {
     let mut terminated = HashSet::new();
     // Once each: the loop looks again every ten milliseconds.
     let ended = wait_until_empty(tree, grace, &mut poll, |members| {
@@ -30,7 +34,7 @@ pub(crate) fn stop(tree: &mut Tree, grace: Duration, mut poll: impl FnMut()) -> 
         return StopReport::default();
     }
     // A child may fork between listing and killing, so repeat until the list is empty.
-    wait_until_empty(tree, Duration::from_secs(10), &mut poll, |members| {
+    wait_until_empty(tree, || Duration::from_secs(10), &mut poll, |members| {
         for member in members {
             signal(member.identity(), Signal::KILL);
         }
@@ -48,11 +52,11 @@ fn roots(members: &[Stat]) -> impl Iterator<Item = Identity> {
 
 fn wait_until_empty(
     tree: &mut Tree,
-    limit: Duration,
+    limit: impl Fn() -> Duration,
     poll: &mut impl FnMut(),
     mut act: impl FnMut(&[Stat]),
 ) -> bool {
-    let deadline = Instant::now() + limit;
+    let begin = Instant::now();
     loop {
         poll();
         collect_orphans(tree);
@@ -60,7 +64,7 @@ fn wait_until_empty(
         if members.is_empty() {
             return true;
         }
-        if Instant::now() >= deadline {
+        if begin.elapsed() >= limit() {
             return false;
         }
         act(&members);

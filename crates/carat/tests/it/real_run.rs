@@ -314,6 +314,24 @@ fn ctrl_c_in_every_phase_cleans_up_and_explains_how_to_resume() {
 }
 
 #[test]
+fn a_second_ctrl_c_ends_the_wait_for_a_server_that_ignores_term() {
+    require!(Ruby);
+    let folder = experiment("impatient", "IGNORE_TERM = '1'", "");
+    let text = fs::read_to_string(folder.path("real.toml")).unwrap();
+    folder.write("real.toml", &text.replace(r#"stop_within = "2s""#, r#"stop_within = "1h""#));
+    let mut child = start(&folder);
+    wait_until("TERM was sent", || folder.path("marks/term").exists());
+    wait_until("it stops", || {
+        signal(&child, Signal::INT);
+        // Signals that wait for delivery at the same time count once.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        child.try_wait().unwrap().is_some()
+    });
+    finish(child).assert_code(130).assert_says("stopped by Ctrl-C");
+    folder.assert_nothing_left();
+}
+
+#[test]
 fn ctrl_c_ends_the_idle_time_at_once() {
     require!(Ruby);
     let folder = experiment("ctrl-c-idle", "", "[measure]\nidle = '1h'");

@@ -37,7 +37,7 @@ pub enum PrepareError {
     Inject { variant: String, source: InjectError },
     /// A program is not installed.
     #[error(
-        "{user}: program `{program}` was not found; install it (bin/setup installs what the bundled workloads need) or give its path"
+        "{user}: program `{program}` was not found in PATH; install it, or give its path"
     )]
     Program {
         /// The variant, service or command that needs it.
