@@ -13,6 +13,7 @@ use crate::target::resolve;
 use carat_model::load::{LoadReport, ProtocolOptions};
 use carat_proc::process::ProcRoot;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -24,13 +25,13 @@ pub trait DrivenLoad {
     /// The validated options.
     type Load;
 
-    /// Runs the load in this process and passes its progress to `observe` ten times a second.
+    /// Runs the load in this process and passes its progress to `observe` ten times a second, until that breaks.
     ///
     /// # Errors
     /// If the load cannot be run at all.
     fn drive(
         load: &Self::Load,
-        observe: &mut dyn FnMut(LoadProgress),
+        observe: &mut dyn FnMut(LoadProgress) -> ControlFlow<()>,
     ) -> Result<LoadReport, GeneratorError>;
 
     /// Writes the report as text.
@@ -58,7 +59,7 @@ impl<P: Protocol> DrivenLoad for P {
 
     fn drive(
         load: &P::Load,
-        observe: &mut dyn FnMut(LoadProgress),
+        observe: &mut dyn FnMut(LoadProgress) -> ControlFlow<()>,
     ) -> Result<LoadReport, GeneratorError> {
         run::<P>(load, observe)
     }
@@ -78,7 +79,7 @@ impl<P: Protocol> DrivenLoad for P {
 
 fn run<P: Protocol>(
     load: &P::Load,
-    observe: &mut dyn FnMut(LoadProgress),
+    observe: &mut dyn FnMut(LoadProgress) -> ControlFlow<()>,
 ) -> Result<LoadReport, GeneratorError> {
     let profile = P::profile(load);
     let counters: Vec<_> = (0..profile.threads).map(|_| ProgressCounters::default()).collect();
@@ -97,7 +98,11 @@ fn run<P: Protocol>(
                 Ok(report) => return report,
                 // The sender was dropped without a report, which only a panic does.
                 Err(RecvTimeoutError::Disconnected) => return Err(GeneratorError::Panicked),
-                Err(RecvTimeoutError::Timeout) => observe(reader.read(counters)),
+                Err(RecvTimeoutError::Timeout) => {
+                    if observe(reader.read(counters)).is_break() {
+                        counters.iter().for_each(ProgressCounters::stop);
+                    }
+                }
             }
         }
     })

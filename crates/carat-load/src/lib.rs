@@ -49,7 +49,7 @@ pub use generator::Generator;
 pub use http::HttpProtocol;
 pub use net::Address;
 pub use progress::LoadProgress;
-pub use run::{check, drive};
+pub use run::{check, drive, drive_until};
 pub use sidekiq::SidekiqProtocol;
 pub use sql_queue::SqlQueueProtocol;
 pub use worker::worker_main;

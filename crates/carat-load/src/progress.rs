@@ -2,7 +2,7 @@
 
 use crate::clock::MonotonicTime;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time between two reports of progress.
@@ -55,6 +55,8 @@ pub struct ProgressCounters {
     pub lag_us: AtomicU64,
     /// When the measured load began; 0 before.
     pub begun_ms: AtomicU64,
+    /// Whether the thread is to end at its next check.
+    stopped: AtomicBool,
 }
 
 /// Selects one figure of a thread.
@@ -72,6 +74,15 @@ impl ProgressCounters {
 
     pub fn read(figure: &AtomicU64) -> u64 {
         figure.load(Ordering::Relaxed)
+    }
+
+    /// Asks the thread to end.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     fn sum(all: &[Self], figure: Figure) -> u64 {

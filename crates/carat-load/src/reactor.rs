@@ -213,7 +213,7 @@ impl<'a, P: Protocol> Reactor<'a, P> {
         })
     }
 
-    /// Runs the load to its end.
+    /// Runs the load to its end, or until it is stopped.
     ///
     /// # Errors
     /// If the poller fails.
@@ -223,6 +223,9 @@ impl<'a, P: Protocol> Reactor<'a, P> {
             // Before the protocol, so that what timed out is not given new work.
             if now >= self.next_check {
                 self.check(now);
+                if self.connections.counters.is_stopped() {
+                    return Ok(self.protocol.finish(self.connections));
+                }
             }
             let turn = self.protocol.advance(&mut self.connections, now);
             let Turn::Wait { until, sleep_until } = turn else {

@@ -29,12 +29,22 @@ pub fn one_line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// At most `most` characters, the last of them an ellipsis if something was cut off.
+/// At most `most` characters, with an ellipsis at the end if something was cut off. A parenthesis that was cut is closed.
 pub fn shorten(text: &str, most: usize) -> String {
     // Looks one character further than allowed, without counting a long text.
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+    if text.char_indices().nth(most).is_none() {
+        return text.to_owned();
+    }
+    let start = |length: usize| text.chars().take(length);
+    let is_open = |length| {
+        let count = |wanted: char| start(length).filter(|c| *c == wanted).count();
+        count('(') > count(')')
+    };
+    match most.saturating_sub(2) {
+        inside if is_open(inside) => start(inside).chain(['…', ')']).collect(),
+        // The parenthesis would be all that is left of what is in it.
+        before if is_open(before + 1) => start(before).chain(['…']).collect(),
+        _ => start(most.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 
@@ -90,6 +100,13 @@ mod tests {
     fn a_text_is_shortened_by_characters_not_bytes() {
         assert_eq!(shorten("größer als", 6), "größe…");
         assert_eq!(shorten("größer", 6), "größer");
+    }
+
+    #[test]
+    fn a_parenthesis_that_is_cut_is_closed() {
+        assert_eq!(shorten("invalid (GET / → 500 ×2, more)", 20), "invalid (GET / → 5…)");
+        assert_eq!(shorten("invalid (GET /)", 10), "invalid …");
+        assert_eq!(shorten("a (b) cdefg", 8), "a (b) c…");
     }
 
     proptest! {

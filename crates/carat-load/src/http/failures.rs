@@ -166,7 +166,7 @@ mod tests {
         table.merge(&other);
         let listed = table.list(&["GET /".to_owned()]);
         assert_eq!(listed.len(), FAILURES_LISTED);
-        assert_eq!(listed[0].to_string(), "GET / → 503 ×3: first");
+        assert_eq!(listed[0].to_string(), "GET / → 503 ×3, body \"first\"");
         assert_eq!(listed[1].count, 1);
     }
 

@@ -16,6 +16,7 @@ use crate::sql_queue::report::report;
 use crate::sql_queue::tables::{JobCounts, NewJob, QueueTables, find_tables};
 use carat_model::load::{Amount, LoadReport, Pace, SqlQueueLoad, SqlQueueOptions};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -35,7 +36,7 @@ impl DrivenLoad for SqlQueueProtocol {
 
     fn drive(
         load: &SqlQueueLoad,
-        observe: &mut dyn FnMut(LoadProgress),
+        observe: &mut dyn FnMut(LoadProgress) -> ControlFlow<()>,
     ) -> Result<LoadReport, GeneratorError> {
         let arguments = ArgumentMaker::new(load.args.as_ref(), load.data.as_ref());
         let arguments = arguments.map_err(GeneratorError::Request)?;
@@ -115,7 +116,7 @@ impl<'a> SqlQueueRun<'a> {
         mut self,
         counts: &mut SqlQueueCounts,
         meter: &mut Meter,
-        observe: &mut dyn FnMut(LoadProgress),
+        observe: &mut dyn FnMut(LoadProgress) -> ControlFlow<()>,
     ) -> Result<(), String> {
         let timeout = nanos_of(self.load.options.timeout_s);
         let mut next_count = self.begun;
@@ -145,7 +146,9 @@ impl<'a> SqlQueueRun<'a> {
             }
             if now.since(shown) > PROGRESS_INTERVAL.as_nanos() as u64 {
                 shown = now;
-                observe(self.progress(counts, now));
+                if observe(self.progress(counts, now)).is_break() {
+                    return self.read_end(counts);
+                }
             }
             self.rest(next_count);
         }

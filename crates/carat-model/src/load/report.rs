@@ -70,7 +70,12 @@ impl RouteFailure {
 impl fmt::Display for RouteFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.summary())?;
-        self.body.iter().try_for_each(|body| write!(f, ": {body}"))
+        match (&self.body, self.status) {
+            // What a server answers may be a word that reads as an answer of carat.
+            (Some(body), Some(_)) => write!(f, ", body \"{body}\""),
+            (Some(message), None) => write!(f, ": {message}"),
+            (None, _) => Ok(()),
+        }
     }
 }
 
@@ -266,4 +271,22 @@ pub struct BroadcastRow {
     pub received: u32,
     /// Receipts beyond the first of a subscriber.
     pub duplicate: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_said_to_be_one_and_the_message_of_a_job_is_none() {
+        let failure = |status, body: &str| RouteFailure {
+            route: "GET /".into(),
+            kind: "status".into(),
+            status,
+            count: 2,
+            body: Some(body.into()),
+        };
+        assert_eq!(failure(Some(500), "no").to_string(), "GET / → 500 ×2, body \"no\"");
+        assert_eq!(failure(None, "gone").to_string(), "GET / → status ×2: gone");
+    }
 }

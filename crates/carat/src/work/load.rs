@@ -1,21 +1,24 @@
 //! A load driven from the command line.
 
 use crate::config::read_text_file;
+use crate::run::Interrupt;
+use crate::work::exit::Exit;
 use anyhow::{Context, anyhow};
 use carat_load::target::split_url;
 use carat_load::text::progress_line;
-use carat_load::{DrivenLoad, GeneratorError, LoadProgress, drive};
+use carat_load::{DrivenLoad, LoadProgress, drive_until};
 use carat_model::load::{ProtocolOptions, ScenarioTable};
 use carat_model::{HIDDEN, LoadReport, LoadSpec, is_secret_name, mask_secrets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Version of the JSON; raised when a field changes its meaning or is removed.
 const SCHEMA: &str = "carat.load/1";
 
-/// Drives a load with a progress bar and prints its report. Returns whether the report is evidence.
+/// Drives a load with a progress bar and prints its report, of what was done until then where it is stopped.
 ///
 /// # Errors
 /// If the load cannot be run or the report cannot be written.
@@ -25,7 +28,7 @@ pub(crate) fn run_load<P: DrivenLoad>(
     as_json: bool,
     spec: fn(P::Load) -> LoadSpec,
     out: &mut dyn Write,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Exit> {
     let (base, path) = split_url(url);
     options.set_url_path(path);
     options.set_url(url);
@@ -33,15 +36,29 @@ pub(crate) fn run_load<P: DrivenLoad>(
         options.set_scenarios(read_scenarios(&file)?);
     }
     let spec = spec(P::Options::at(options.validate()?, base));
-    let report = drive_with_bar(&spec)?;
+    let (report, stopped) = drive_with_bar(&spec)?;
     P::write_report_files(&options, &report)?;
     if as_json {
         let load = without_secrets(serde_json::to_value(&spec)?);
-        print_json(&json!({ "schema": SCHEMA, "load": load, "report": report }), out)?;
+        let mut printed = json!({ "schema": SCHEMA, "load": load, "report": report });
+        if stopped {
+            printed["stopped"] = json!(true);
+        }
+        print_json(&printed, out)?;
     } else {
+        if stopped {
+            writeln!(
+                out,
+                "Stopped before the load was over; the figures are of what was done until then."
+            )?;
+        }
         P::write_report(&options, &report, out)?;
     }
-    Ok(!report.is_invalid())
+    Ok(match (stopped, report.is_invalid()) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Invalid,
+        (false, false) => Exit::Fine,
+    })
 }
 
 /// Reads the scenarios of `--scenario FILE`.
@@ -99,15 +116,26 @@ fn is_secret(name: &Value) -> bool {
     name.as_str().is_some_and(is_secret_name)
 }
 
-/// Runs a load with a progress bar on stderr, which is hidden if stderr is not a terminal.
-fn drive_with_bar(spec: &LoadSpec) -> Result<LoadReport, GeneratorError> {
+/// Runs a load with a progress bar on stderr, which is hidden if stderr is not a terminal. Returns its report, and whether the user
+/// stopped it.
+fn drive_with_bar(spec: &LoadSpec) -> anyhow::Result<(LoadReport, bool)> {
+    let interrupt = Interrupt::on_signals().context("cannot listen for Ctrl-C")?;
     let bar = ProgressBar::new(1_000);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}") {
         bar.set_style(style);
     }
-    let report = drive(spec, |progress| show_progress(&bar, &progress));
+    let mut stopped = false;
+    let report = drive_until(spec, |progress| {
+        show_progress(&bar, &progress);
+        if interrupt.requested_again() {
+            // The threads may be waiting for a server that does not answer.
+            std::process::exit(i32::from(Exit::Interrupted.code()));
+        }
+        stopped = interrupt.requested();
+        if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     bar.finish_and_clear();
-    report
+    Ok((report?, stopped))
 }
 
 fn show_progress(bar: &ProgressBar, progress: &LoadProgress) {

@@ -100,7 +100,7 @@ fn a_load_alone_names_route_status_count_and_body() {
     let _server = WrongServer::start(port);
     let url = format!("http://127.0.0.1:{port}/users.json");
     let ran = folder.run(&["load", "http", &url, "-X", "POST", "-n", "12", "-c", "3"]);
-    ran.assert_code(4).assert_says("  POST /users.json → 500 ×12: no such table: users\n");
+    ran.assert_code(4).assert_says("  POST /users.json → 500 ×12, body \"no such table: users\"\n");
     ran.assert_says("no correct response, 12 errors\n");
 }
 

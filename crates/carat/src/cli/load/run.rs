@@ -24,10 +24,7 @@ macro_rules! declare_run {
                     LoadCommand::$variant(args) => {
                         let options = args.options.clone();
                         let spec = LoadSpec::$variant;
-                        let counts = run_load::<carat_load::$protocol>(
-                            &args.url, options, args.json, spec, out,
-                        )?;
-                        Ok(if counts { Exit::Fine } else { Exit::Invalid })
+                        run_load::<carat_load::$protocol>(&args.url, options, args.json, spec, out)
                     }
                 )*
                 LoadCommand::Null(null) => serve_null(null, out),
