@@ -8,7 +8,7 @@ use anyhow::bail;
 use carat_model::load::{ReplayFormat, ReplayPace};
 use carat_model::{HttpOptions, Percent, Span};
 use carat_proc::observe::SampleOptions;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use std::time::Duration;
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("server").required(true).args(["pid", "command"])))]
 #[command(after_help = "Examples:\n  carat record -- puma -C config/puma.rb\n  \
     carat record --load http://127.0.0.1:9292/ -n 300000 -- puma -p 9292\n  \
     carat record --load http://127.0.0.1:9292/ --replay access.log -n 9000 -- puma -p 9292\n  \
     carat record --for 10m --pid 4312\n  carat record --look 60s --pid 4312     which classes grow\n\nWhile it runs: m sets a marker, q or Ctrl-C ends it.")]
 pub(crate) struct RecordArgs {
     /// Record a running server, and leave it running
-    #[arg(long, value_name = "PID", value_parser = parse_pid, conflicts_with = "command")]
+    #[arg(long, value_name = "PID", value_parser = parse_pid)]
     pid: Option<u32>,
     /// Exclude its children
     #[arg(long, requires = "pid")]
@@ -57,7 +58,7 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     json: bool,
     /// Program and arguments of the server
-    #[arg(last = true, required_unless_present = "pid")]
+    #[arg(last = true)]
     command: Vec<String>,
 }
 

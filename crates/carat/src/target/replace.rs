@@ -4,7 +4,7 @@ use crate::target::Injection;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Why this process could not be replaced.
@@ -12,8 +12,28 @@ use std::process::Command;
 pub(crate) enum ReplaceError {
     #[error("cannot make {root} the root: {source}")]
     Root { root: PathBuf, source: io::Error },
-    #[error("cannot run `{program}`: {source}")]
+    #[error("cannot run `{program}`: {}", why(program, source))]
     Exec { program: String, source: io::Error },
+}
+
+/// Why a program cannot be run. What the kernel says of a missing file does not tell which file is missing.
+fn why(program: &str, source: &io::Error) -> String {
+    if source.kind() != io::ErrorKind::NotFound {
+        return source.to_string();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // As execvp(3): only a name without a slash is looked for.
+    let exists = match program.contains('/') {
+        true => Path::new(program).exists(),
+        false => std::env::split_paths(&path).any(|folder| folder.join(program).exists()),
+    };
+    match (exists, program.contains('/')) {
+        // ENOENT of a file that exists is that of what its first line or its header names (execve(2)).
+        (true, _) => "what would run it, named in its first line or its header, does not exist",
+        (false, true) => "there is no such file",
+        (false, false) => "no such program is in PATH; install it or give its path",
+    }
+    .to_owned()
 }
 
 /// Becomes the command; returns only if that fails.
@@ -41,5 +61,24 @@ pub(super) fn limit_main_stack(bytes: Option<u64>) {
         // The hard limit stays: only root could raise it again (setrlimit(2)).
         let limit = Rlimit { current: Some(bytes), ..getrlimit(Resource::Stack) };
         let _ = setrlimit(Resource::Stack, limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_missing_is_said_to_be_in_no_folder_of_path() {
+        let said = |program: &str| {
+            let source = io::ErrorKind::NotFound.into();
+            ReplaceError::Exec { program: program.into(), source }.to_string()
+        };
+        assert_eq!(
+            said("nosuchprogram"),
+            "cannot run `nosuchprogram`: no such program is in PATH; install it or give its path"
+        );
+        assert_eq!(said("./no/such"), "cannot run `./no/such`: there is no such file");
+        assert!(said("sh").ends_with("does not exist"), "{}", said("sh"));
     }
 }

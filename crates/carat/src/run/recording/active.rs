@@ -98,9 +98,12 @@ impl<'a> ActiveRecording<'a> {
             longest_pause: Duration::from_millis(50),
             full_at_requests: Vec::new(),
         };
+        let log = subject.new_log();
         let tree = start_sampling(options, subject, interrupt.clone()).inspect_err(|_| {
-            // It was created here and has no sample.
-            let _ = fs::remove_file(&path);
+            // They were created here, and no server has written anything.
+            for made in [Some(&path), log.as_ref()].into_iter().flatten() {
+                let _ = fs::remove_file(made);
+            }
         })?;
         let recorder = Recorder::new(tree, journal);
         let allocations = allocations.map(AllocationWindow::new);

@@ -26,6 +26,8 @@ use std::path::PathBuf;
 /// Why nothing could be recorded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordError {
+    #[error("there is no process {0}; `carat ps` lists the Rubies here")]
+    NoProcess(u32),
     #[error("cannot record process {pid}")]
     Attach { pid: u32, source: ProcError },
     #[error("{what}")]

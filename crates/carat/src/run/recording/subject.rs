@@ -7,11 +7,11 @@ use crate::target::{
     run_directory, set_tree,
 };
 use carat_model::command_line;
-use carat_proc::process::{ProcRoot, Tree};
+use carat_proc::process::{ProcError, ProcRoot, Tree};
 use carat_settings::{Scrub, Settings};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 #[derive(Debug)]
@@ -35,8 +35,10 @@ impl RecordingSubject {
     /// A running process, with its descendants unless `leader_only`.
     pub(crate) fn running(pid: u32, leader_only: bool) -> Result<Self, RecordError> {
         let root = ProcRoot::default();
-        let leader =
-            root.identify_program(pid).map_err(|source| RecordError::Attach { pid, source })?;
+        let leader = root.identify_program(pid).map_err(|source| match source {
+            ProcError::Ended(pid) => RecordError::NoProcess(pid),
+            source => RecordError::Attach { pid, source },
+        })?;
         // Any user may identify a process, but only its own user may read its memory.
         root.read(pid, "maps").map_err(|source| RecordError::Attach { pid, source })?;
         let title = root.read(pid, "cmdline").unwrap_or_default();
@@ -79,6 +81,14 @@ impl RecordingSubject {
         Ok(Self::Command(Box::new(CommandSubject { spec, reaper, _directory: directory })))
     }
 
+    /// The log of a command that does not exist yet.
+    pub(super) fn new_log(&self) -> Option<PathBuf> {
+        match self {
+            Self::Running { .. } => None,
+            Self::Command(command) => Some(command.spec.log.clone()).filter(|log| !log.exists()),
+        }
+    }
+
     /// The command, or the title of the process.
     pub(crate) fn title(&self) -> String {
         match self {
@@ -93,5 +103,18 @@ impl RecordingSubject {
             Self::Running { .. } => &[],
             Self::Command(command) => &command.spec.command,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_never_was_is_not_said_to_have_ended() {
+        // Above the largest number that Linux gives (proc(5), pid_max).
+        let refused = RecordingSubject::running(5_000_000, false).unwrap_err();
+        let said = "there is no process 5000000; `carat ps` lists the Rubies here";
+        assert_eq!(refused.to_string(), said);
     }
 }
