@@ -125,12 +125,12 @@ fn parts(results: &Results) -> Option<DetailSection> {
     if all.is_empty() {
         return None;
     }
-    let mut table = FactTable::new(heading(&all))
+    let mut table = FactTable::new(heading(results, &all))
         .texts(["variant", "part"])
         .numbers(["baseline → variant", "difference"]);
     all.iter().for_each(|one| push_parts(&mut table, one));
     let lines = all.iter().map(|one| DetailLine::of(&one.variant, format!(": {}", one.sentence())));
-    let heading = format!("{}: {}", heading(&all), moment_of_parts(results));
+    let heading = format!("{}: {}", heading(results, &all), moment_of_parts(results));
     Some(DetailSection { heading, lines: lines.collect(), tables: vec![table] })
 }
 

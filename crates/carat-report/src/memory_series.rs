@@ -1,8 +1,10 @@
 //! Memory over time, from the samples of the trials that count.
 
+use crate::chart::reduce::{BandPoint, band, point_of};
 use crate::facts;
 use crate::numbers::seconds;
-use carat_model::{Bytes, Results, Sample};
+use carat_model::{Bytes, Moment, Results, Sample};
+use carat_stats::summary::median;
 
 /// One trial: seconds since the start, and bytes.
 pub(crate) type MemorySeries = Vec<(f64, f64)>;
@@ -40,6 +42,41 @@ pub(crate) fn memory_series(
         .collect()
 }
 
+/// The quartiles of the trials of a variant at evenly spaced places, and at the two moments that differ in time between trials:
+/// the end of the load, of which the verdict is, and the last sample.
+pub(crate) fn memory_band(
+    results: &Results,
+    variant: &str,
+    figure: SampleFigure,
+    places: usize,
+) -> Vec<BandPoint> {
+    let trials = memory_series(results, variant, figure);
+    let samples = facts::counted_trials(results, variant).map(|trial| &trial.samples);
+    let ends = samples.filter_map(|samples| {
+        let mut whole = samples.iter().filter(|sample| !sample.partial);
+        let end = whole.find(|sample| sample.moment == Some(Moment::End))?;
+        Some((seconds(end.at_ms), figure(end)?.0 as f64))
+    });
+    let ends: Vec<(f64, f64)> = ends.collect();
+    let lasts: Vec<(f64, f64)> = trials.iter().filter_map(|trial| trial.last().copied()).collect();
+    let mut points = band(&trials, places);
+    let Some(last) = of_moment(&lasts) else { return points };
+    // Beyond it fewer than half of the trials go on.
+    points.retain(|point| point.x < last.x);
+    if let Some(end) = of_moment(&ends).filter(|end| end.x < last.x) {
+        points.retain(|point| point.x != end.x);
+        points.insert(points.partition_point(|point| point.x < end.x), end);
+    }
+    points.push(last);
+    points
+}
+
+/// One moment of all trials: the quartiles of their values, at the median time.
+fn of_moment(points: &[(f64, f64)]) -> Option<BandPoint> {
+    let (times, values): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    Some(point_of(median(&times)?, values))
+}
+
 /// One figure of the complete samples over time.
 pub(crate) fn series(
     samples: &[Sample],
@@ -58,4 +95,49 @@ pub(crate) fn shared_bytes(sample: &Sample) -> Option<f64> {
     // A single process shares nothing within its tree.
     let known = sample.processes > 1 && !sample.partial;
     Some(sample.shared.filter(|_| known)?.0 as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::Trial;
+
+    /// A trial whose memory jumps when the load has ended, as a figure does that is read rarely.
+    fn trial(block: u32, end_ms: u64, megabytes: u64, idle: bool) -> Trial {
+        let sample = |at_ms, megabytes: u64, moment| Sample {
+            at_ms,
+            moment,
+            pss: Some(Bytes(megabytes * 1_000_000)),
+            ..Sample::default()
+        };
+        let mut samples = vec![
+            sample(0, 20, None),
+            sample(end_ms - 1000, 100, None),
+            sample(end_ms, megabytes, Some(Moment::End)),
+        ];
+        if idle {
+            samples.push(sample(end_ms + 5000, 90, Some(Moment::Idle)));
+        }
+        Trial { samples, ..crate::testing::trial(block, "a") }
+    }
+
+    fn found(idle: bool) -> Vec<BandPoint> {
+        let trials = [(1, 9000, 112), (2, 9300, 115), (3, 9600, 118)];
+        let trials = trials.map(|(block, end, size)| trial(block, end, size, idle));
+        let results = crate::testing::results(&["a"], trials.into());
+        memory_band(&results, "a", |sample| sample.pss, 40)
+    }
+
+    #[test]
+    fn memory_over_time_ends_with_the_figure_of_the_verdict() {
+        let last = *found(false).last().unwrap();
+        assert_eq!((last.x, last.median), (9.3, 115e6), "the medians of the last samples");
+        let idle = found(true);
+        let end = idle.iter().find(|point| point.x == 9.3).unwrap();
+        assert_eq!(end.median, 115e6);
+        assert_eq!(idle.last().map(|last| (last.x, last.median)), Some((14.3, 90e6)));
+        for points in [found(false), idle] {
+            assert!(points.windows(2).all(|pair| pair[0].x < pair[1].x), "{points:?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use crate::facts;
 use crate::moments::{metric_moment, phrase};
 use crate::numbers::{self, bytes_change, short_bytes, signed_bytes};
 use carat_model::ledger::{Ledger, PartKind};
-use carat_model::{MetricMoment, Results, Unit, metric};
+use carat_model::{MetricMoment, Results, Unit, Verdict, metric};
 use carat_stats::summary::median;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -365,20 +365,25 @@ pub(crate) fn moment_of_parts(results: &Results) -> String {
     }
 }
 
-/// A heading for all variants together.
-pub(crate) fn heading(all: &[VariantParts]) -> &'static str {
-    if all.iter().any(|one| one.all.difference() < 0.0) {
+/// A heading for all variants together, which claims no more than the verdicts.
+pub(crate) fn heading(results: &Results, all: &[VariantParts]) -> &'static str {
+    let verdict = |one: &VariantParts| {
+        facts::conclusion(results, &one.variant, &results.info.primary).map(|found| found.verdict)
+    };
+    if all.iter().any(|one| verdict(one) == Some(Verdict::Smaller)) {
         "Where the saving comes from"
-    } else {
+    } else if all.iter().all(|one| verdict(one) == Some(Verdict::Larger)) {
         "Where the additional memory comes from"
+    } else {
+        "Where the difference comes from"
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::Bytes;
     use carat_model::ledger::LedgerPart;
+    use carat_model::{Bytes, Conclusion};
     use proptest::prelude::*;
 
     const MB: u64 = 1_000_000;
@@ -488,6 +493,23 @@ mod tests {
         let jit = found.lines.iter().find(|line| line.line == LedgerLine::Part(PartKind::Jit));
         assert_eq!(jit.map(|jit| (jit.baseline, jit.variant)), Some((0.0, 5e6)));
         assert_eq!(jit.map(PartDifference::sizes), Some([None, Some(5e6)]), "it is not listed");
+    }
+
+    #[test]
+    fn the_heading_claims_no_saving_that_no_verdict_has() {
+        let [low, high] = [20, 30].map(|size| ledger(&[(PartKind::MallocLive, size * MB)], 0));
+        let parts = |variant: &str, pair| VariantParts::new(1, variant, &[pair]).unwrap();
+        let all = [parts("b", (&low, &high)), parts("c", (&high, &low))];
+        let mut results = crate::testing::results(&["a", "b", "c"], Vec::new());
+        let of = |variant: &str, verdict| Conclusion {
+            variant: variant.into(),
+            ..crate::testing::conclusion(verdict, None)
+        };
+        results.conclusions = vec![of("b", Verdict::Larger), of("c", Verdict::Undecided)];
+        assert_eq!(heading(&results, &all), "Where the difference comes from");
+        assert_eq!(heading(&results, &all[..1]), "Where the additional memory comes from");
+        results.conclusions[1].verdict = Verdict::Smaller;
+        assert_eq!(heading(&results, &all), "Where the saving comes from");
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! Results in detail as text for a terminal: verdict sentences, then sections of lines and tables.
 
-use crate::chart::reduce::band;
 use crate::control_text::control_sentences;
 use crate::details::{DetailSection, sections};
 use crate::facts;
 use crate::layout::{MIN_WIDTH, NAME, Style, VARIANTS, name, push_wrapped, table_text};
 use crate::machine_text::machines_sentence;
-use crate::memory_series::{is_resident, memory, memory_series};
+use crate::memory_series::{is_resident, memory, memory_band};
 use crate::numbers;
 use crate::standing::in_order;
 use crate::text::{columns, one_line};
@@ -66,7 +65,7 @@ fn push_memory(out: &mut String, results: &Results) {
     let variants = results.info.variants.iter();
     let medians: Vec<(String, Vec<f64>)> = variants
         .map(|variant| {
-            let points = band(&memory_series(results, &variant.name, figure), SPARKS);
+            let points = memory_band(results, &variant.name, figure, SPARKS);
             (name(&variant.name), points.iter().map(|point| point.median).collect())
         })
         .collect();

@@ -61,16 +61,21 @@ pub(crate) fn band(series: &[Vec<(f64, f64)>], places: usize) -> Vec<BandPoint> 
     (0..places.max(2))
         .filter_map(|at| {
             let x = first + at as f64 * step;
-            let mut values: Vec<f64> = series.iter().filter_map(|s| value_at(s, x)).collect();
-            values.sort_by(f64::total_cmp);
-            (values.len() >= needed).then(|| BandPoint {
-                x,
-                lower: quantile(&values, 0.25),
-                median: quantile(&values, 0.5),
-                upper: quantile(&values, 0.75),
-            })
+            let values: Vec<f64> = series.iter().filter_map(|s| value_at(s, x)).collect();
+            (values.len() >= needed).then(|| point_of(x, values))
         })
         .collect()
+}
+
+/// The quartiles of at least one value at a place.
+pub(crate) fn point_of(x: f64, mut values: Vec<f64>) -> BandPoint {
+    values.sort_by(f64::total_cmp);
+    BandPoint {
+        x,
+        lower: quantile(&values, 0.25),
+        median: quantile(&values, 0.5),
+        upper: quantile(&values, 0.75),
+    }
 }
 
 /// The line through the medians of a band.

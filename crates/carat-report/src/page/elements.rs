@@ -58,13 +58,34 @@ pub(super) fn number_table(shown: &FactTable) -> Markup {
     markup! { details { summary { "Numbers" } (table(shown)) } }
 }
 
+/// What may follow a number as its unit.
+const UNITS: [&str; 13] =
+    ["%", "points", "B", "kB", "MB", "GB", "µs", "ms", "s", "min", "h", "×", "blocks"];
+
+/// The text with spaces at which no line ends between a number and its unit, or before a tick.
+pub(super) fn unbroken(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (place, word) in text.split(' ').enumerate() {
+        let unit = word.trim_end_matches([',', '.', ';', ':', ')']);
+        let after_number = out.ends_with(|c: char| c.is_ascii_digit());
+        match unit == "✓" || (after_number && UNITS.contains(&unit)) {
+            _ if place == 0 => {}
+            true => out.push('\u{a0}'),
+            false => out.push(' '),
+        }
+        out.push_str(word);
+    }
+    out
+}
+
 /// A verdict sentence with its sign; text in parentheses is in a softer colour.
 pub(super) fn verdict_sentence(sentence: &Sentence) -> Markup {
     let class = mark_class(sentence.mark);
+    let rest = unbroken(&sentence.rest);
     markup! {
         span class={ "sign " (class) } aria-hidden="true" { (sentence.mark.sign()) }
         strong { (sentence.variant) } " "
-        @for (in_parentheses, part) in parts(&sentence.rest) {
+        @for (in_parentheses, part) in parts(&rest) {
             @if in_parentheses { span.aside { (part) } } @else { (part) }
         }
     }
@@ -118,6 +139,14 @@ pub(super) fn identifier(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_ends_between_a_number_and_its_unit() {
+        assert_eq!(
+            unbroken("uses +2.6 % (18 to 24 MB, 3 blocks) in 4 s. 5 % ✓ a % b"),
+            "uses +2.6\u{a0}% (18 to 24\u{a0}MB, 3\u{a0}blocks) in 4\u{a0}s. 5\u{a0}%\u{a0}✓ a % b"
+        );
+    }
 
     #[test]
     fn what_stands_between_backticks_is_code() {

@@ -1,10 +1,12 @@
 //! Memory over time: the medians of all variants together, then every variant with its trials.
 
-use crate::chart::reduce::{BandPoint, band, medians, reduce};
+use crate::chart::reduce::{BandPoint, medians, reduce};
 use crate::chart::scale::range;
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
-use crate::memory_series::{MemorySeries, any_sample, is_resident, memory, memory_series};
+use crate::memory_series::{
+    MemorySeries, any_sample, is_resident, memory, memory_band, memory_series,
+};
 use crate::numbers::seconds;
 use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
@@ -64,7 +66,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
             figcaption {
                 "A thin line is one trial"
                 @if most > thin { " (at most " (thin) " of " (most) " are drawn, evenly picked)" }
-                "; the thick line is the median over all trials, the band their middle half. All pictures have the same axes."
+                "; the thick line is the median over all trials, the band their middle half. Its last point is of the last samples of all trials, at the median of their times. All pictures have the same axes."
             }
             div.grid2 {
                 @if drawn.len() > 1 { (all_medians(&drawn, &axes, gallery)) }
@@ -114,14 +116,14 @@ impl VariantMemory {
         let trials = memory_series(results, name, memory(resident));
         // The private memory of a single process says little beside its whole memory.
         let private = if !resident && any_sample(results, |sample| sample.processes > 1) {
-            band(&memory_series(results, name, |sample| sample.uss), POINTS)
+            memory_band(results, name, |sample| sample.uss, POINTS)
         } else {
             Vec::new()
         };
         Self {
             name: one_line(name),
             class: variant_class(place),
-            band: band(&trials, POINTS),
+            band: memory_band(results, name, memory(resident), POINTS),
             private: medians(&private),
             trials,
         }
@@ -175,7 +177,7 @@ impl VariantMemory {
         let [first_bytes, last_bytes, peak] =
             [first.median, last.median, peak].map(|bytes| Unit::Bytes.show(bytes));
         format!(
-            "{}: from {first_bytes} to {last_bytes} after {:.0} s, highest {peak}",
+            "{}: from {first_bytes} to {last_bytes} after {:.0} s, highest median {peak}",
             self.name, last.x
         )
     }

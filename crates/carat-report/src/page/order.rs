@@ -3,6 +3,7 @@
 use crate::chart::reduce::reduce;
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
+use crate::numbers::single_change;
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::table::{Cell, FactTable};
@@ -33,15 +34,17 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         return markup! {};
     }
     let unit = facts::unit(primary);
-    let description = description(results, &values, unit);
+    let sizes = description(results, &values, |value| unit.show(value));
     let absolute = plot(lines(results, &values), unit);
-    let relative: Vec<BlockValues> =
+    let mut relative: Vec<BlockValues> =
         values.iter().map(|one| differences(one, &values[0])).collect();
     // Without the baseline, whose differences to itself are all zero.
+    relative[0].clear();
+    let changes = description(results, &relative, |ratio| single_change(primary, ratio));
     let relative = lines(results, &relative).into_iter().skip(1).collect();
     let relative = plot(relative, Unit::Fraction);
-    let values_caption = Caption::new("order-values", "Values by block", &description);
-    let caption = Caption::new("order-differences", "Differences by block", description);
+    let values_caption = Caption::new("order-values", "Values by block", sizes);
+    let caption = Caption::new("order-differences", "Differences by block", changes);
     let body = markup! {
         figure {
             figcaption {
@@ -85,11 +88,12 @@ fn plot(lines: Vec<PlotLine>, unit: Unit) -> Plot {
     Plot { x_name: "block".into(), lines, ..axes }
 }
 
-fn description(results: &Results, values: &[BlockValues], unit: Unit) -> String {
+/// The first and the last value of every variant that has any.
+fn description(results: &Results, values: &[BlockValues], show: impl Fn(f64) -> String) -> String {
     let mut parts = Vec::new();
     for (variant, values) in results.info.variants.iter().zip(values) {
         if let (Some(first), Some(last)) = (values.values().next(), values.values().last()) {
-            let (first, last) = (unit.show(*first), unit.show(*last));
+            let (first, last) = (show(*first), show(*last));
             parts.push(format!("{}: {first} in the first block, {last} in the last", variant.name));
         }
     }
@@ -115,6 +119,22 @@ fn numbers(results: &Results, values: &[BlockValues], unit: Unit) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_model::metric;
+
+    #[test]
+    fn the_picture_of_differences_is_described_by_differences() {
+        let trials = (1..=3).flat_map(|block| {
+            [("a", 100e6), ("b", 90e6)].map(|(variant, bytes)| {
+                let mut trial = crate::testing::trial(block, variant);
+                trial.metrics.insert(metric::MEMORY_PSS_FINAL.id.into(), bytes);
+                trial
+            })
+        });
+        let results = crate::testing::results(&["a", "b"], trials.collect());
+        let page = section(&results, &mut Gallery::default()).into_string();
+        assert!(page.contains("a: 100.0 MB in the first block"), "{page}");
+        assert!(page.contains(">b: −10.0 % in the first block, −10.0 % in the last<"), "{page}");
+    }
 
     #[test]
     fn a_difference_is_relative_to_the_baseline_of_the_same_block() {

@@ -43,7 +43,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         }
         (number_table(&numbers(&all)))
     };
-    gallery.part("saving", &markup! { (heading(&all)) }, &body)
+    gallery.part("saving", &markup! { (heading(results, &all)) }, &body)
 }
 
 fn panel(one: &VariantParts, reach: (f64, f64), baseline: &str, gallery: &mut Gallery) -> Markup {

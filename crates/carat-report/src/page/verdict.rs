@@ -3,7 +3,7 @@
 use crate::chart::interval::{IntervalAxis, axis_picture, interval_picture};
 use crate::chart::variant_class;
 use crate::facts;
-use crate::page::elements::{mark_class, prose, scrollable, verdict_sentence};
+use crate::page::elements::{mark_class, prose, scrollable, unbroken, verdict_sentence};
 use crate::text::{day, one_line};
 use crate::use_it::UseIt;
 use crate::verdict::{GuardCell, VerdictRow, VerdictTable};
@@ -52,7 +52,7 @@ fn table(results: &Results, verdict: &VerdictTable) -> Markup {
                         @else { span.sign {} }
                         span.key { (row.variant) }
                     }
-                    td { (row.value.as_deref().unwrap_or("–")) }
+                    td { (unbroken(row.value.as_deref().unwrap_or("–"))) }
                     @if compared { (figures(row, axis.as_ref())) }
                 }
             } }
@@ -67,9 +67,9 @@ fn table(results: &Results, verdict: &VerdictTable) -> Markup {
 fn figures(row: &VerdictRow, axis: Option<&IntervalAxis>) -> Markup {
     markup! {
         td {
-            @if let Some(change) = &row.change { (change) }
+            @if let Some(change) = &row.change { (unbroken(change)) }
             @match (&row.interval, &row.change) {
-                (Some(interval), _) => { br; span.soft { (interval) } }
+                (Some(interval), _) => { br; span.soft { (unbroken(interval)) } }
                 (None, Some(_)) => { br; span.soft { "so far" } }
                 (None, None) => {}
             }
@@ -85,11 +85,6 @@ fn figures(row: &VerdictRow, axis: Option<&IntervalAxis>) -> Markup {
             @for control in &row.controls { div { (unbroken(control)) } }
         }
     }
-}
-
-/// A line does not end between a number and its unit.
-fn unbroken(text: &str) -> String {
-    text.replace(" %", "\u{a0}%").replace(" ✓", "\u{a0}✓")
 }
 
 fn guard_class(cell: &GuardCell) -> &'static str {
