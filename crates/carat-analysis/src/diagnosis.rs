@@ -2,14 +2,16 @@
 //! part is, who keeps it, and what helps. The terminal, the page and JSON lay out the same rows.
 
 mod kept;
+mod recorded;
 
 pub use kept::keeper;
 
-use crate::advice::{Finding, findings};
+use crate::advice::{Finding, findings, findings_beside_growth};
 use crate::used_files::{mapped_files, open_files};
 use carat_model::ledger::{Basis, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_model::{
-    Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, counted, grouped, shorten,
+    Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, Recording, count, counted, grouped,
+    shorten,
 };
 use carat_outside::census::{Census, CensusPart};
 use carat_outside::heap::ClassCount;
@@ -95,35 +97,59 @@ pub struct Diagnosis {
     pub next: FollowUp,
 }
 
-/// The size of the tree at an earlier moment.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Earlier {
-    /// Seconds before the ledger.
-    pub seconds: f64,
-    pub pss: Bytes,
+/// Where a ledger is from.
+#[derive(Debug, Clone, Copy)]
+pub enum LedgerSource<'a> {
+    /// Running processes, with what was read of them from outside.
+    Processes(Option<&'a OutsideReading>),
+    /// The end of a recording.
+    Recording(&'a Recording),
+    /// A trial of a results file.
+    Results,
 }
 
-/// The diagnosis of a ledger, with what was read from outside and an earlier size, where they are known.
-pub fn diagnosis(
-    ledger: &Ledger,
-    reading: Option<&OutsideReading>,
-    earlier: Option<Earlier>,
-) -> Diagnosis {
-    let findings = findings(ledger, reading.unwrap_or(&OutsideReading::default()));
+impl<'a> LedgerSource<'a> {
+    /// What was read from outside; of a file nothing was.
+    pub fn reading(self) -> Option<&'a OutsideReading> {
+        match self {
+            Self::Processes(reading) => reading,
+            Self::Recording(_) | Self::Results => None,
+        }
+    }
+}
+
+/// What may make the processes of a ledger smaller. Proven growth is not answered by a setting for free memory.
+pub fn findings_of(ledger: &Ledger, source: LedgerSource<'_>) -> Vec<Finding> {
+    match source {
+        LedgerSource::Recording(recording) => findings_beside_growth(ledger, &recording.growth),
+        _ => findings(ledger, source.reading().unwrap_or(&OutsideReading::default())),
+    }
+}
+
+/// The diagnosis of a ledger, with what is known beside it.
+pub fn diagnosis(ledger: &Ledger, source: LedgerSource<'_>) -> Diagnosis {
+    let reading = source.reading();
+    let findings = findings_of(ledger, source);
     // The first that is large enough: findings are sorted by what they could save.
     let help = findings.iter().find(|finding| is_help(finding, ledger));
+    let (growth, holder) = match source {
+        LedgerSource::Recording(recording) => {
+            (recorded::growth(recording), recorded::holder(recording))
+        }
+        LedgerSource::Processes(_) | LedgerSource::Results => (None, None),
+    };
     let rows = [
         Some(size(ledger)),
         limit(ledger),
         beside(ledger),
-        earlier.and_then(|earlier| growth(ledger, earlier)),
+        growth,
         reading.and_then(|reading| garbage(ledger, reading)),
         largest(ledger),
         most(ledger, reading),
-        reading.and_then(|reading| kept(ledger, reading)),
-        Some(compacted(ledger, reading).unwrap_or_else(|| help_row(ledger, reading, help))),
+        holder.or_else(|| reading.and_then(|reading| kept(ledger, reading))),
+        Some(compacted(ledger, reading).unwrap_or_else(|| help_row(ledger, source, help))),
     ];
-    let next = next_step(ledger, reading, help);
+    let next = next_step(ledger, source, help);
     Diagnosis { rows: rows.into_iter().flatten().collect(), next }
 }
 
@@ -262,23 +288,6 @@ fn of_group(ledger: &Ledger, group: &GroupUse, in_files: Bytes) -> Vec<(Bytes, S
     }
     found.extend(group.kernel.map(|kernel| (kernel, format!("{kernel} of the kernel's own"))));
     found
-}
-
-fn growth(ledger: &Ledger, earlier: Earlier) -> Option<DiagnosisRow> {
-    // Two moments without time between them say nothing.
-    if ledger.pss == Bytes(0) || earlier.seconds <= 0.0 {
-        return None;
-    }
-    let (now, before) = (ledger.pss, earlier.pss);
-    let (sign, size) = match now >= before {
-        true => ("+", now.saturating_sub(before)),
-        false => ("−", before.saturating_sub(now)),
-    };
-    let minutes = earlier.seconds / 60.0;
-    let text = format!(
-        "{sign}{size} in {minutes:.1} min, from {before} to {now}; two moments prove no leak"
-    );
-    Some(row(DiagnosisKind::Growth, Some(size), text))
 }
 
 /// Garbage that is there because no collection has run, which is not what the app keeps. Forked processes share theirs, so it
@@ -504,11 +513,7 @@ fn is_help(finding: &Finding, ledger: &Ledger) -> bool {
     finding.setting.is_some() && most.is_some()
 }
 
-fn help_row(
-    ledger: &Ledger,
-    reading: Option<&OutsideReading>,
-    help: Option<&Finding>,
-) -> DiagnosisRow {
+fn help_row(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -> DiagnosisRow {
     if let Some(finding) = help
         && let (Some((name, value)), Some(most)) = (&finding.setting, finding.at_most)
     {
@@ -530,7 +535,7 @@ fn help_row(
     } else if !ledger.processes.iter().any(is_ruby) {
         "no setting: it is no Ruby, or its Ruby was not read".to_owned()
     } else {
-        in_use(ledger, reading)
+        in_use(ledger, source)
     };
     row(DiagnosisKind::Help, None, text)
 }
@@ -554,7 +559,8 @@ fn kept_by_the_app(ledger: &Ledger, processes: &[Census], garbage: Bytes) -> Str
 }
 
 /// What is said of memory that objects and malloc use, for which no setting helps. What garbage holds is in it.
-fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
+fn in_use(ledger: &Ledger, source: LedgerSource<'_>) -> String {
+    let reading = source.reading();
     let told = |census: &Census| census.reach.as_ref().and_then(|_| garbage_of(census));
     let processes = reading.map_or(&[][..], |reading| &reading.processes);
     let garbage: Option<Vec<Bytes>> = processes.iter().map(told).collect();
@@ -565,10 +571,7 @@ fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
         }
         None => {
             let reason = processes.iter().find_map(|one| one.reason(CensusPart::Reach));
-            // The tree of any of its processes is the whole tree.
-            let pid = ledger.processes.first().map_or("PID".to_owned(), |one| one.pid.to_string());
-            let reason = reason
-                .map_or_else(|| format!("`carat explain {pid} --reach` tells it"), str::to_owned);
+            let reason = reason.map_or_else(|| who_tells_garbage(ledger, source), str::to_owned);
             format!(
                 "no setting would save 5 %; how much of what is in use is garbage is not known: {reason}"
             )
@@ -577,6 +580,18 @@ fn in_use(ledger: &Ledger, reading: Option<&OutsideReading>) -> String {
             // Forked processes share theirs, so there is at least as much as in the one with most.
             kept_by_the_app(ledger, processes, all.into_iter().max().unwrap_or_default())
         }
+    }
+}
+
+/// The command that tells garbage from what is in use.
+fn who_tells_garbage(ledger: &Ledger, source: LedgerSource<'_>) -> String {
+    match (source, ledger.processes.first()) {
+        // The tree of any of its processes is the whole tree.
+        (LedgerSource::Processes(_), Some(process)) => {
+            format!("`carat explain {} --reach` tells it", process.pid)
+        }
+        // The processes of a file may have ended, and their ids be those of others.
+        _ => "`carat explain PID --reach` tells it of a running server".to_owned(),
     }
 }
 
@@ -590,7 +605,20 @@ fn is_ruby(process: &ProcessLedger) -> bool {
     process.basis != Basis::ProcOnly
 }
 
-fn next_step(
+fn next_step(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -> FollowUp {
+    match (source, help) {
+        (LedgerSource::Processes(reading), _) => next_of_processes(ledger, reading, help),
+        // What grows is the question before what could be smaller.
+        (LedgerSource::Recording(recording), _) if recorded::proves_growth(recording) => {
+            FollowUp::Who
+        }
+        (_, Some(_)) => FollowUp::Suggest,
+        (LedgerSource::Recording(_), None) => FollowUp::Record,
+        (LedgerSource::Results, None) => FollowUp::Who,
+    }
+}
+
+fn next_of_processes(
     ledger: &Ledger,
     reading: Option<&OutsideReading>,
     help: Option<&Finding>,

@@ -43,7 +43,8 @@ pub use classes::class_comparisons;
 pub use conclude::conclude;
 pub use curves::curves;
 pub use diagnosis::{
-    Diagnosis, DiagnosisKind, DiagnosisRow, Earlier, FollowUp, class_in_question, diagnosis, keeper,
+    Diagnosis, DiagnosisKind, DiagnosisRow, FollowUp, LedgerSource, class_in_question, diagnosis,
+    findings_of, keeper,
 };
 pub use forecast::{Forecast, Outlook, forecast};
 pub use grown_most::{GrownFile, GrownMost, grown_most};

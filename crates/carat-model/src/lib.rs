@@ -71,4 +71,4 @@ pub use secrets::{
 };
 pub use span::Span;
 pub use thinned::ThinnedSeries;
-pub use units::{Bytes, Unit};
+pub use units::{Bytes, Unit, with_minus};

@@ -94,14 +94,19 @@ pub struct InsideSample {
     pub malloc_free: Option<Bytes>,
 }
 
-/// The figure to track over time: resident memory where the tree was always one process, because every sample has it;
-/// otherwise proportional memory. A mixture of the two would produce a sawtooth.
-pub fn tracked_memory(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
+/// Whether the figure to track over time is resident memory: where the tree was always one process, because every sample has
+/// it; otherwise it is proportional memory. A mixture of the two would produce a sawtooth.
+pub fn tracks_resident(samples: &[Sample]) -> bool {
     let mut whole = samples.iter().filter(|sample| !sample.partial);
     // A partial sample lacks processes, so it says nothing about which figure is complete.
     let one_process = whole.clone().all(|sample| sample.rss.is_some());
     // Without any proportional figure resident memory is all there is.
-    if one_process || whole.all(|sample| sample.pss.is_none()) {
+    one_process || whole.all(|sample| sample.pss.is_none())
+}
+
+/// The figure to track over time.
+pub fn tracked_memory(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
+    if tracks_resident(samples) {
         |sample| sample.rss.filter(|_| !sample.partial)
     } else {
         |sample| sample.pss.filter(|_| !sample.partial)

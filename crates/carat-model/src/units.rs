@@ -84,12 +84,15 @@ pub enum Unit {
 impl Unit {
     /// The value in the magnitude that reads best, with its unit.
     pub fn show(self, value: f64) -> String {
+        // The magnitude is chosen for the amount, so the sign is written before it.
+        with_minus(value, self.show_amount(value.abs()))
+    }
+
+    fn show_amount(self, value: f64) -> String {
         match self {
-            // The magnitude is chosen for the amount, so the sign is written before it.
-            Self::Bytes if value < 0.0 => format!("-{}", Bytes((-value) as u64)),
             Self::Bytes => Bytes(value as u64).to_string(),
-            Self::Seconds if value.abs() < 1e-3 => format!("{:.0} µs", value * 1e6),
-            Self::Seconds if value.abs() < 1.0 => format!("{:.2} ms", value * 1e3),
+            Self::Seconds if value < 1e-3 => format!("{:.0} µs", value * 1e6),
+            Self::Seconds if value < 1.0 => format!("{:.2} ms", value * 1e3),
             Self::Seconds => format!("{value:.2} s"),
             Self::PerSecond => format!("{value:.1}/s"),
             Self::Fraction => format!("{:.2} %", value * 100.0),
@@ -97,6 +100,12 @@ impl Unit {
             Self::Count => format!("{value:.0}"),
         }
     }
+}
+
+/// The text of the amount of `value`, with a minus sign before it if the value is negative. What is rounded to zero has no sign.
+pub fn with_minus(value: f64, amount: String) -> String {
+    let is_zero = !amount.contains(|c: char| matches!(c, '1'..='9'));
+    if value < 0.0 && !is_zero { format!("−{amount}") } else { amount }
 }
 
 #[cfg(test)]
@@ -133,7 +142,10 @@ mod tests {
     #[test]
     fn values_are_shown_with_their_unit() {
         for (unit, value, text) in [
-            (Unit::Bytes, -567_222.0, "-0.57 MB"),
+            (Unit::Bytes, -567_222.0, "−0.57 MB"),
+            (Unit::Bytes, -0.4, "0 B"),
+            (Unit::Seconds, -0.0123, "−12.30 ms"),
+            (Unit::Fraction, -0.000_001, "0.00 %"),
             (Unit::Seconds, 0.000_25, "250 µs"),
             (Unit::Seconds, 0.0123, "12.30 ms"),
             (Unit::Seconds, 12.0, "12.00 s"),

@@ -1,5 +1,8 @@
 //! The diagnosis of a tree as text for a terminal.
 
+use crate::environment_format::shell_line;
+use crate::text::one_line;
+use crate::who_text::explain_who;
 use carat_analysis::{Diagnosis, FollowUp};
 use std::fmt::Write;
 
@@ -12,38 +15,79 @@ pub fn diagnosis_text(diagnosis: &Diagnosis) -> String {
     })
 }
 
-/// What to type next. `target` is what the diagnosis is about; of a file only its details are left to see.
-pub fn next_text(diagnosis: &Diagnosis, target: &str) -> String {
-    let details = format!("Details  carat explain {target} --details");
-    // A file has no process to ask, so only its details are left.
-    if target.parse::<u32>().is_err() {
-        return format!("{details}\n");
-    }
+/// What a diagnosis is about, as it is called on the command line.
+#[derive(Debug, Clone, Copy)]
+pub enum DiagnosisTarget<'a> {
+    /// The id of a process.
+    Process(&'a str),
+    /// A file, and the class whose objects it proves to become more.
+    File(&'a str, Option<&'a str>),
+}
+
+/// What to type next. `detailed`: whether the details were printed already. The processes of a file may have ended, so no command
+/// names one.
+pub fn next_text(diagnosis: &Diagnosis, target: DiagnosisTarget<'_>, detailed: bool) -> String {
+    let (name, process, class) = match target {
+        DiagnosisTarget::Process(pid) => (pid, pid, None),
+        DiagnosisTarget::File(file, class) => (file, "PID", class),
+    };
+    let of_running = if process == name { "" } else { ", of a server that runs" };
+    let explain = |target: &str, option: &[&str]| {
+        let words = ["carat", "explain", target].into_iter().chain(option.iter().copied());
+        shell_line(&words.map(one_line).collect::<Vec<_>>())
+    };
     let next = match diagnosis.next {
         FollowUp::Suggest => {
-            format!("carat explain {target} --suggest try.toml    an experiment that tests it")
+            let command = explain(name, &["--suggest", "try.toml"]);
+            format!("{command}    an experiment that tests it")
         }
-        FollowUp::Who => format!("carat explain {target} --who    who keeps it, by name"),
+        FollowUp::Who => {
+            let command = explain_who(process, class);
+            format!("{command}    who keeps it, by name{of_running}")
+        }
         FollowUp::Unshared => {
-            format!("carat explain {target} --unshared    why workers have memory of their own")
+            let command = explain(process, &["--unshared"]);
+            format!("{command}    why workers have memory of their own{of_running}")
         }
-        FollowUp::Record => format!("carat record --pid {target}    whether it grows"),
+        FollowUp::Record => format!("carat record --pid {process}    whether it grows{of_running}"),
     };
-    format!("{details}\nNext     {next}\n")
+    let details = match detailed {
+        true => String::new(),
+        false => format!("Details  {}\n", explain(name, &["--details"])),
+    };
+    format!("{details}Next     {next}\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_analysis::diagnosis;
+    use carat_analysis::{LedgerSource, diagnosis};
     use carat_model::Ledger;
 
     #[test]
-    fn the_next_command_is_the_last_line_and_a_file_has_none() {
-        let found = diagnosis(&Ledger::default(), None, None);
+    fn the_next_command_is_the_last_line_and_the_details_are_named_only_where_they_are_not_shown() {
+        let found = diagnosis(&Ledger::default(), LedgerSource::Processes(None));
         assert!(diagnosis_text(&found).starts_with("size     proportional memory is unknown"));
-        let text = next_text(&found, "4312");
+        let of_process = DiagnosisTarget::Process("4312");
+        let text = next_text(&found, of_process, false);
+        assert!(text.starts_with("Details  carat explain 4312 --details\n"), "{text}");
         assert!(text.ends_with("Next     carat record --pid 4312    whether it grows\n"), "{text}");
-        assert!(!next_text(&found, "r.jsonl").contains("Next"));
+        assert!(!next_text(&found, of_process, true).contains("Details"));
+    }
+
+    #[test]
+    fn the_next_command_of_a_file_names_no_process_of_it() {
+        let found = diagnosis(&Ledger::default(), LedgerSource::Results);
+        let text = next_text(&found, DiagnosisTarget::File("a b.carat", None), false);
+        assert_eq!(
+            text,
+            "Details  carat explain 'a b.carat' --details\n\
+             Next     carat explain PID --who    who keeps it, by name, of a server that runs\n"
+        );
+        let text = next_text(&found, DiagnosisTarget::File("r.jsonl", Some("Ticket")), true);
+        assert_eq!(
+            text,
+            "Next     carat explain PID --who Ticket    who keeps it, by name, of a server that runs\n"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The difference of two readings from outside as text for a terminal.
 
 use crate::census_cells::padded;
-use crate::numbers::{grouped, or_question_mark, signed_integer};
-use crate::text::written;
+use crate::environment_format::shell_line;
+use crate::numbers::{grouped, grouped_count, or_question_mark, signed_integer};
+use crate::text::{one_line, written};
 use carat_analysis::{
     CensusDifference, CensusFigure, ClassChange, FigureChange, GrownFile, GrownMost, LostSize,
 };
@@ -20,6 +21,25 @@ const NAME: usize = 48;
 /// Totals before and after, and the classes that changed most.
 pub fn difference_text(difference: &CensusDifference, classes: usize) -> String {
     written(|out| write_difference(out, difference, classes))
+}
+
+/// What to type next to learn who keeps more: `pid` is that of a process of the second reading that still runs, `file` the name of
+/// that reading, and `kept` whether each of both has what is kept by what keeps it. `None` where that was said already.
+pub fn after_difference(pid: Option<u32>, file: &str, kept: (bool, bool)) -> Option<String> {
+    let command =
+        |words: &[&str]| shell_line(&words.iter().map(|word| one_line(word)).collect::<Vec<_>>());
+    let text = match (pid.map(|pid| pid.to_string()), kept) {
+        (Some(pid), (_, true)) => {
+            let words = ["carat", "explain", &pid, "--who", "--since", file];
+            format!("{}    what keeps more since then", command(&words))
+        }
+        (Some(pid), (_, false)) => format!(
+            "carat explain {pid} --who --json > a.json; later carat explain {pid} --who --since a.json    who keeps more, by name"
+        ),
+        (None, (true, true)) => return None,
+        (None, _) => "carat explain PID --who --json, twice    carat diff of both says who keeps more, by name".to_owned(),
+    };
+    Some(format!("Next     {text}\n"))
 }
 
 /// What grew most, a row each, in the form of a diagnosis.
@@ -131,7 +151,7 @@ fn write_lost(out: &mut String, lost: &[LostSize]) -> fmt::Result {
 }
 
 fn write_classes(out: &mut String, classes: &[ClassChange], most: usize) -> fmt::Result {
-    let head = ("class", "objects", "difference", "bytes");
+    let head = ("class", "objects", "± objects", "± bytes");
     writeln!(out, "\n{:<44}{:>14}{:>14}{:>14}", head.0, head.1, head.2, head.3)?;
     for change in classes.iter().take(most) {
         writeln!(
@@ -149,7 +169,8 @@ fn write_classes(out: &mut String, classes: &[ClassChange], most: usize) -> fmt:
     match classes.len().saturating_sub(most) {
         0 => Ok(()),
         more => {
-            writeln!(out, "{} more classes changed; `--classes N` prints N.", grouped(more as u64))
+            let classes = grouped_count(more as u64, "more class");
+            writeln!(out, "{classes} changed; `--classes N` prints N.")
         }
     }
 }
@@ -221,13 +242,28 @@ mod tests {
             "Ruby 3.1.2 → 3.4.1",
             "+2,500",
             "+0.12 MB",
-            "1 more classes changed",
+            "1 more class changed",
+            "class                                              objects     ± objects       ± bytes",
             "  in chunks of 32 B                                  320 B       3.20 MB      +3.20 MB  (+100,000 chunks)",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("nobody") && !text.contains("String"), "{text}");
         assert!(difference_text(&difference, 2).contains("−500"), "{text}");
+    }
+
+    #[test]
+    fn the_next_command_compares_what_was_read_and_names_a_process_only_where_it_runs() {
+        let running = after_difference(Some(7), "b c.json", (false, true)).unwrap();
+        assert!(
+            running.starts_with("Next     carat explain 7 --who --since 'b c.json'  "),
+            "{running}"
+        );
+        let unread = after_difference(Some(7), "b.json", (true, false)).unwrap();
+        assert!(unread.contains("explain 7 --who --json > a.json; later"), "{unread}");
+        let gone = after_difference(None, "b.json", (false, true)).unwrap();
+        assert!(gone.contains("explain PID --who --json, twice"), "{gone}");
+        assert_eq!(after_difference(None, "b.json", (true, true)), None);
     }
 
     #[test]

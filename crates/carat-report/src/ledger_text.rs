@@ -152,7 +152,7 @@ fn write_parts(out: &mut String, ledger: &Ledger) -> fmt::Result {
     let share = percent_of(ledger.unexplained as f64, ledger.pss, 1);
     let size = Bytes(ledger.unexplained.unsigned_abs());
     // Sizes have no sign: the parts may exceed the total by what changed during the reading.
-    let sign = if ledger.unexplained < 0 { "-" } else { "" };
+    let sign = if ledger.unexplained < 0 { "−" } else { "" };
     writeln!(out, "{:<28}{:>11}{share:>9}", "unexplained", format!("{sign}{size}"))?;
     let shared = ledger.pss.saturating_sub(ledger.uss);
     let all = percent(1.0, 1);

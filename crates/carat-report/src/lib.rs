@@ -67,10 +67,12 @@ mod who_text;
 mod wording;
 
 pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
-pub use carat_redact::{Audience, SearchReport, has_hidden_parts, redact_ledger, redact_outside};
+pub use carat_redact::{
+    Audience, SearchReport, has_hidden_parts, redact_ledger, redact_outside, redact_recording,
+};
 pub use census_text::{CensusTextOptions, census_text};
-pub use diagnosis_text::{diagnosis_text, next_text};
-pub use difference_text::{difference_text, grown_most_text};
+pub use diagnosis_text::{DiagnosisTarget, diagnosis_text, next_text};
+pub use difference_text::{after_difference, difference_text, grown_most_text};
 pub use dump_text::{DumpHead, dump_text};
 pub use earlier::OutputForm;
 pub use environment_format::{EnvironmentFormat, shell_line, write_environment, write_start};
@@ -98,4 +100,4 @@ pub use unshared_text::unshared_text;
 pub use variant_growth_text::variant_growth_text;
 pub use verdict_text::{NextCommands, verdict_text};
 pub use watch_text::{last_words_text, watched_name, watched_text};
-pub use who_text::{dump_who_text, who_text};
+pub use who_text::{dump_who_text, explain_who, who_text};

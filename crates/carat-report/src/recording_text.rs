@@ -3,9 +3,12 @@
 use crate::allocation_text;
 use crate::numbers::{count, grouped_count, percent, seconds};
 use crate::text::{one_line, shorten, written};
-use carat_analysis::growth::{cause, found, outlook_sentence, tolerances, undecided_parts};
+use carat_analysis::growth::{
+    cause, class_in_brief, class_rate, found, grown_class, outlook_sentence, tolerances,
+    undecided_parts,
+};
 use carat_model::recording::Recording;
-use carat_model::{Bytes, ClassGrowth, LoadReport, ProgressUnit, Unit, metric};
+use carat_model::{Bytes, ClassGrowth, LoadReport, Unit, metric};
 use carat_redact::{Audience, redact_recording};
 use std::fmt::{self, Write};
 
@@ -54,6 +57,13 @@ fn write_memory(out: &mut String, recording: &Recording) -> fmt::Result {
 fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     let length = recording.samples.last().map_or(0.0, |sample| seconds(sample.at_ms));
     writeln!(out, "Growth over {length:.0} s ({})", recording.ended())?;
+    // The answer first: what grows, by how much, and who keeps it.
+    if let Some(class) = grown_class(recording) {
+        writeln!(out, "  {}", one_line(&class_in_brief(class)))?;
+    }
+    if let Some(cause) = cause(&recording.growth) {
+        writeln!(out, "  {cause}")?;
+    }
     if let Some(report) = recording.load().and_then(|load| load.report.as_ref()) {
         write_load(out, report)?;
     }
@@ -65,9 +75,6 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     }
     if let Some(open) = undecided_parts(&recording.growth) {
         writeln!(out, "  {open}")?;
-    }
-    if let Some(cause) = cause(&recording.growth) {
-        writeln!(out, "  {cause}")?;
     }
     for line in outlook_lines(recording) {
         writeln!(out, "  {line}")?;
@@ -101,10 +108,6 @@ pub(crate) fn outlook_lines(recording: &Recording) -> Vec<String> {
 
 /// How a class grows: `Post grows by 3.0 objects per request (2.9 to 3.1, 99 % interval, 40 readings), 412 B each`.
 pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
-    let unit = match growth.progress {
-        ProgressUnit::Requests => "request",
-        ProgressUnit::Seconds => "second",
-    };
     let (low, high) = growth.interval;
     let each = growth
         .bytes_each
@@ -112,26 +115,17 @@ pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
     let kept_by =
         growth.kept_by.as_ref().map(|way| format!(", kept by {}", one_line(&way.keeper())));
     format!(
-        "{} grows by {} objects per {unit} ({} to {}, 99 % interval, {}){}; now {}{}",
+        "{} grows by {} objects per {} ({} to {}, 99 % interval, {}){}; now {}{}",
         one_line(&growth.class),
-        rate(growth.rate),
-        rate(low),
-        rate(high),
+        class_rate(growth.rate),
+        growth.progress.unit(),
+        class_rate(low),
+        class_rate(high),
         count(growth.readings, "reading"),
         each.unwrap_or_default(),
         grouped_count(growth.objects, "object"),
         kept_by.unwrap_or_default()
     )
-}
-
-/// A rate with two significant digits at least.
-fn rate(rate: f64) -> String {
-    match rate.abs() {
-        many if many >= 100.0 => format!("{rate:.0}"),
-        some if some >= 1.0 => format!("{rate:.1}"),
-        few if few >= 0.01 => format!("{rate:.3}"),
-        _ => format!("{rate:.1e}"),
-    }
 }
 
 fn write_load(out: &mut String, report: &LoadReport) -> fmt::Result {
@@ -176,4 +170,68 @@ fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
         out,
         "  and {all:.2} s, {share}, for {number} of what Ruby keeps; --no-look leaves them out"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::recording::{RecordingEnd, RecordingInfo};
+    use carat_model::{
+        GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence, SamplerCost, TrackedPart,
+    };
+    use carat_outside::who::{Way, WayRoot};
+
+    #[test]
+    fn what_grows_and_who_keeps_it_come_before_the_parts() {
+        let info = RecordingInfo {
+            schema: String::new(),
+            what: "puma".into(),
+            started_ms: 0,
+            command: Vec::new(),
+        };
+        let root = Some(WayRoot::Global { name: "$k".into() });
+        let class = ClassGrowth {
+            class: "Ticket".into(),
+            progress: ProgressUnit::Seconds,
+            objects: 12_000,
+            rate: 530.0,
+            interval: (528.0, 532.0),
+            readings: 12,
+            bytes_each: None,
+            kept_by: Some(Way { root, ..Way::default() }),
+        };
+        let readings = ReadingEvidence { readings: 12, proven_at: Some(23.0), to_come: None };
+        let part = PartGrowth {
+            rate: Some(530.0),
+            interval: Some((528.0, 532.0)),
+            readings: Some(readings),
+            ..PartGrowth::without_figures(
+                TrackedPart::KeptObjects,
+                GrowthKind::Linear,
+                ProgressUnit::Seconds,
+                24.0,
+            )
+        };
+        let end = RecordingEnd {
+            ended: "the time was over".into(),
+            load: None,
+            cost: SamplerCost::default(),
+            warnings: Vec::new(),
+            classes: vec![class],
+            limit: None,
+            unread: None,
+            outlook: None,
+            allocations: None,
+        };
+        let recording = Recording { growth: vec![part], end: Some(end), ..Recording::new(info) };
+        let text = growth_text(&recording);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "Growth over 0 s (the time was over)");
+        assert_eq!(
+            lines[1],
+            "  Ticket grows by 530 objects per second, kept by global variable $k"
+        );
+        assert!(lines[2].starts_with("  what grows: Ruby objects that are kept"), "{text}");
+        assert!(lines[3].starts_with("  kept objects  grows by 530.00 objects"), "{text}");
+    }
 }

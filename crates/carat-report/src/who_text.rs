@@ -90,17 +90,22 @@ fn write_who(
     }
     match (class, who.classes.first()) {
         (None, Some(first)) => {
-            let name = one_line(&first.name);
-            let mut next = vec!["carat".to_owned(), "explain".to_owned(), target.to_owned()];
-            match name.starts_with('-') {
-                true => next.push(format!("--who={name}")),
-                false => next.extend(["--who".to_owned(), name]),
-            }
-            // Quoted, because who copies the line runs what an observed process has chosen.
-            writeln!(out, "Next: {}", shell_line(&next))
+            writeln!(out, "Next: {}", explain_who(target, Some(&first.name)))
         }
         _ => Ok(()),
     }
+}
+
+/// The command that says who keeps the objects of a class, or those with most memory.
+pub fn explain_who(target: &str, class: Option<&str>) -> String {
+    let name = class.map(one_line);
+    let mut words: Vec<String> = ["carat", "explain", target].map(one_line).into();
+    match name {
+        Some(name) if name.starts_with('-') => words.push(format!("--who={name}")),
+        name => words.extend(["--who".to_owned()].into_iter().chain(name)),
+    }
+    // Quoted, because who copies the line runs what an observed process has chosen.
+    shell_line(&words)
 }
 
 fn counted(class: &ClassHolders) -> String {

@@ -2,11 +2,16 @@
 
 use super::*;
 use carat_model::ledger::{DetectedAllocator, FileUse, ProcessLedger};
+use carat_model::recording::{RecordingEnd, RecordingInfo};
+use carat_model::{
+    ClassGrowth, GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence, Sample, SamplerCost,
+    TrackedPart,
+};
 use carat_outside::census::UnknownPart;
 use carat_outside::malloc::{ChunkAmount, ChunkSize};
 use carat_outside::owners::ReachCensus;
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
-use carat_outside::who::WhoCensus;
+use carat_outside::who::{Way, WayRoot, WhoCensus};
 
 const MB: u64 = 1_000_000;
 
@@ -95,7 +100,7 @@ fn group(limit: u64, used: u64) -> GroupUse {
 #[test]
 fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
     let reading = of_process(Census { reach: Some(ReachCensus::default()), ..Census::default() });
-    let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
+    let found = diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&reading)));
     assert!(
         says(&found, DiagnosisKind::Help).starts_with("nothing: this is what the app keeps"),
         "{found:?}"
@@ -109,8 +114,9 @@ fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
 fn who_keeps_the_largest_class_is_said_and_where_it_cannot_be_found_out_it_is_not_suggested() {
     let class = ClassCount { name: "Row".into(), slot_bytes: 30 * MB, ..ClassCount::default() };
     let census = Census { process: 7, classes: Some(vec![class]), ..Census::default() };
-    let found =
-        |census: Census| diagnosis(&ledger(live(), Vec::new()), Some(&of_process(census)), None);
+    let found = |census: Census| {
+        diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&of_process(census))))
+    };
     let who = WhoCensus { classes: Vec::new(), ..WhoCensus::default() };
     let told = found(Census { who: Some(who), ..census.clone() });
     // Of a process of 100 MB a twentieth counts.
@@ -130,7 +136,7 @@ fn what_nobody_is_known_to_hold_is_not_called_what_the_app_keeps() {
         let owners = Some(OwnerCensus { nobody, nobody_sizes, ..OwnerCensus::default() });
         let reach = Some(ReachCensus { unreached_slot_bytes: garbage, ..ReachCensus::default() });
         let reading = of_process(Census { owners, reach, ..Census::default() });
-        diagnosis(&ledger(live(), Vec::new()), Some(&reading), None)
+        diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&reading)))
     };
     let told = found(30 * MB, 0);
     assert_eq!(
@@ -157,7 +163,7 @@ fn what_nobody_is_known_to_hold_is_not_called_what_the_app_keeps() {
 #[test]
 fn memory_in_use_is_what_the_app_keeps_only_where_garbage_was_told_apart_and_is_little() {
     let help = |reading: Option<&OutsideReading>, tree: &Ledger| {
-        says(&diagnosis(tree, reading, None), DiagnosisKind::Help)
+        says(&diagnosis(tree, LedgerSource::Processes(reading)), DiagnosisKind::Help)
     };
     let tree = ledger(live(), Vec::new());
     let tells = format!(
@@ -193,7 +199,7 @@ fn files_that_are_charged_and_in_no_process_are_named_with_who_has_them_open() {
     let files = files.map(|name| file(name.into(), 67_108_864, false)).to_vec();
     let mut tree = ledger(vec![part(PartKind::CodeAndFiles, 10)], files);
     tree.group = Some(Box::new(group(512, 480)));
-    let found = diagnosis(&tree, None, None);
+    let found = diagnosis(&tree, LedgerSource::Processes(None));
     let beside = says(&found, DiagnosisKind::Beside);
     for expected in
         ["67.11 MB in /memfd:cache (deleted), open in pid 7", "67.11 MB in /dev/shm/rows (deleted)"]
@@ -211,14 +217,14 @@ fn page_cache_and_tmpfs_are_said_only_where_the_group_is_the_trees_alone() {
     (own.files, own.in_memory_files) = (Some(Bytes(250 * MB)), Some(Bytes(130 * MB)));
     (own.inactive_files, own.kernel) = (Some(Bytes(100 * MB)), Some(Bytes(MB)));
     tree.group = Some(Box::new(own.clone()));
-    let beside = says(&diagnosis(&tree, None, None), DiagnosisKind::Beside);
+    let beside = says(&diagnosis(&tree, LedgerSource::Processes(None)), DiagnosisKind::Beside);
     assert!(
         beside.contains("up to 130.0 MB in tmpfs") && beside.contains("120.0 MB of page cache"),
         "{beside}"
     );
     assert!(!beside.contains("kernel"), "{beside}");
     tree.group = Some(Box::new(GroupUse { other_processes: Some(3), ..own }));
-    let found = diagnosis(&tree, None, None);
+    let found = diagnosis(&tree, LedgerSource::Processes(None));
     assert_eq!(says(&found, DiagnosisKind::Beside), "");
     assert!(says(&found, DiagnosisKind::Limit).contains("3 other processes there too"));
 }
@@ -242,7 +248,7 @@ fn what_forked_processes_share_counts_in_one_of_them() {
     };
     let reading =
         OutsideReading { processes: vec![census(7, 0), census(8, 1)], ..OutsideReading::default() };
-    let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
+    let found = diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&reading)));
     let most = says(&found, DiagnosisKind::Most);
     assert!(most.starts_with("Row: 900,001 objects in process 8 with 36.00 MB of slots"), "{most}");
 }
@@ -260,8 +266,10 @@ fn compaction_in_workers_is_named_before_any_setting() {
     let table =
         UnsharedTable { parent: 7, child: 8, causes: vec![share], ..UnsharedTable::default() };
     let reading = OutsideReading { unshared: vec![table], ..OutsideReading::default() };
-    let help =
-        says(&diagnosis(&ledger(live(), Vec::new()), Some(&reading), None), DiagnosisKind::Help);
+    let help = says(
+        &diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&reading))),
+        DiagnosisKind::Help,
+    );
     assert!(help.starts_with("no `GC.compact` in workers: it made 22.00 MB (22 %)"), "{help}");
 }
 
@@ -272,7 +280,7 @@ fn mapped_files_are_named_where_they_are_the_largest_part() {
         vec![part(PartKind::CodeAndFiles, 70), part(PartKind::MallocLive, 9)],
         files.collect(),
     );
-    let largest = says(&diagnosis(&tree, None, None), DiagnosisKind::Largest);
+    let largest = says(&diagnosis(&tree, LedgerSource::Processes(None)), DiagnosisKind::Largest);
     assert!(largest.contains("counter_worker-0.db 20.00 MB, counter_worker-1.db"), "{largest}");
 }
 
@@ -290,13 +298,13 @@ fn garbage_is_said_before_a_class_is_called_large_and_what_is_not_told_apart_too
         ..ReachCensus::default()
     };
     let tree = ledger(live(), Vec::new());
-    let found = diagnosis(&tree, Some(&of_class(&class, None)), None);
+    let found = diagnosis(&tree, LedgerSource::Processes(Some(&of_class(&class, None))));
     assert!(
         says(&found, DiagnosisKind::Most).ends_with("garbage among them not told apart"),
         "{found:?}"
     );
     let known = ClassCount { garbage_objects: Some(800), ..class };
-    let found = diagnosis(&tree, Some(&of_class(&known, Some(reach))), None);
+    let found = diagnosis(&tree, LedgerSource::Processes(Some(&of_class(&known, Some(reach)))));
     let kinds: Vec<DiagnosisKind> = found.rows.iter().map(|row| row.kind).collect();
     let order = [DiagnosisKind::Garbage, DiagnosisKind::Largest, DiagnosisKind::Most];
     assert!(kinds.windows(3).any(|kinds| kinds == order), "{found:?}");
@@ -312,11 +320,14 @@ fn a_setting_is_suggested_only_where_it_can_save_a_twentieth() {
     for (free, expected) in [(3, "no setting would"), (40, "perhaps `malloc_conf")] {
         let mut parts = live();
         parts.push(part(PartKind::MallocFree, free));
-        let help = says(&diagnosis(&ledger(parts, Vec::new()), None, None), DiagnosisKind::Help);
+        let help = says(
+            &diagnosis(&ledger(parts, Vec::new()), LedgerSource::Processes(None)),
+            DiagnosisKind::Help,
+        );
         assert!(help.starts_with(expected), "{free}: {help}");
     }
     let unread = Ledger { unread: vec!["7: denied".into()], ..Ledger::default() };
-    let found = diagnosis(&unread, None, None);
+    let found = diagnosis(&unread, LedgerSource::Processes(None));
     assert_eq!(says(&found, DiagnosisKind::Help), "unknown: not all of it could be read");
     assert!(
         says(&found, DiagnosisKind::Size).contains("unknown; 1 process could not be read"),
@@ -325,16 +336,134 @@ fn a_setting_is_suggested_only_where_it_can_save_a_twentieth() {
 }
 
 #[test]
-fn many_threads_come_before_a_class_and_growth_has_its_two_moments() {
+fn many_threads_come_before_a_class() {
     let mut parts = live();
     parts.push(part(PartKind::Stacks, 12));
     let mut tree = ledger(parts, Vec::new());
     tree.processes[0].threads = Some(406);
-    let earlier = Earlier { seconds: 90.0, pss: Bytes(100 * MB) };
-    let found = diagnosis(&tree, None, Some(earlier));
+    let found = diagnosis(&tree, LedgerSource::Results);
     assert!(
         says(&found, DiagnosisKind::Most).starts_with("406 threads, whose stacks hold 12.00 MB"),
         "{found:?}"
     );
-    assert!(says(&found, DiagnosisKind::Growth).starts_with("+12.00 MB in 1.5 min"), "{found:?}");
+}
+
+/// A recording of two samples so many milliseconds apart.
+fn recording(apart_ms: u64, growth: Vec<PartGrowth>) -> Recording {
+    let sample =
+        |at_ms, megabytes| Sample { at_ms, pss: Some(Bytes(megabytes * MB)), ..Sample::default() };
+    let info = RecordingInfo {
+        schema: String::new(),
+        what: "puma".into(),
+        started_ms: 0,
+        command: Vec::new(),
+    };
+    let samples = vec![sample(100, 100), sample(100 + apart_ms, 112)];
+    Recording { samples, growth, ..Recording::new(info) }
+}
+
+#[test]
+fn no_command_names_a_process_of_a_file() {
+    let tree = ledger(live(), Vec::new());
+    let open = recording(400, Vec::new());
+    for source in [LedgerSource::Results, LedgerSource::Recording(&open)] {
+        let found = diagnosis(&tree, source);
+        let help = says(&found, DiagnosisKind::Help);
+        assert!(
+            help.ends_with(
+                "is not known: `carat explain PID --reach` tells it of a running server"
+            ),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn growth_of_a_recording_has_its_two_moments_where_nothing_is_known_of_it() {
+    let tree = ledger(live(), Vec::new());
+    for (apart_ms, time) in [(90_000, "90 s"), (400, "0.4 s"), (600_000, "10.0 min")] {
+        let open = recording(apart_ms, Vec::new());
+        let found = diagnosis(&tree, LedgerSource::Recording(&open));
+        assert_eq!(
+            says(&found, DiagnosisKind::Growth),
+            format!("+12.00 MB in {time}, from 100.0 MB to 112.0 MB; two moments prove no leak")
+        );
+        assert_eq!(found.next, FollowUp::Record);
+    }
+    let part = PartGrowth {
+        needed: Some(90.0),
+        ..PartGrowth::without_figures(
+            TrackedPart::Memory,
+            GrowthKind::Undecided,
+            ProgressUnit::Seconds,
+            24.0,
+        )
+    };
+    let found = diagnosis(&tree, LedgerSource::Recording(&recording(24_000, vec![part])));
+    let growth = says(&found, DiagnosisKind::Growth);
+    assert!(
+        growth.ends_with(
+            "whether memory grows is undecided after 24 seconds; about 90 seconds would decide"
+        ),
+        "{growth}"
+    );
+    assert_eq!(found.next, FollowUp::Record);
+}
+
+#[test]
+fn what_a_recording_proves_is_said_with_the_class_and_what_keeps_it() {
+    let part = PartGrowth {
+        rate: Some(530.0),
+        readings: Some(ReadingEvidence { readings: 12, proven_at: Some(23.0), to_come: None }),
+        ..PartGrowth::without_figures(
+            TrackedPart::KeptObjects,
+            GrowthKind::Linear,
+            ProgressUnit::Seconds,
+            24.0,
+        )
+    };
+    let class = |class: &str, interval, kept_by| ClassGrowth {
+        class: class.into(),
+        progress: ProgressUnit::Seconds,
+        objects: 12_000,
+        rate: 530.0,
+        interval,
+        readings: 12,
+        bytes_each: None,
+        kept_by,
+    };
+    let root = Some(WayRoot::Global { name: "$k".into() });
+    let way = Way { root, ..Way::default() };
+    let mut proven = recording(24_000, vec![part]);
+    proven.end = Some(RecordingEnd {
+        classes: vec![
+            class("String", (100.0, 900.0), None),
+            class("Ticket", (528.0, 532.0), Some(way)),
+        ],
+        ..ended()
+    });
+    let found = diagnosis(&ledger(live(), Vec::new()), LedgerSource::Recording(&proven));
+    assert_eq!(
+        says(&found, DiagnosisKind::Growth),
+        "the number of kept objects grows by 530.00 objects per second, proven after 23 seconds"
+    );
+    assert_eq!(
+        says(&found, DiagnosisKind::Kept),
+        "Ticket grows by 530 objects per second, kept by global variable $k"
+    );
+    assert_eq!(found.next, FollowUp::Who);
+}
+
+fn ended() -> RecordingEnd {
+    RecordingEnd {
+        ended: "the time was over".into(),
+        load: None,
+        cost: SamplerCost::default(),
+        warnings: Vec::new(),
+        classes: Vec::new(),
+        limit: None,
+        unread: None,
+        outlook: None,
+        allocations: None,
+    }
 }

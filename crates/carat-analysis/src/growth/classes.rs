@@ -1,6 +1,6 @@
 //! Classes whose number of objects grows, from readings of a Ruby's memory at intervals.
 
-use carat_model::{ClassGrowth, ProgressUnit};
+use carat_model::{ClassGrowth, ProgressUnit, Recording};
 use carat_stats::slope::slope;
 use std::collections::BTreeMap;
 
@@ -43,6 +43,35 @@ pub fn growing_classes(
     found.sort_by(|one, other| bytes_rate(other).total_cmp(&bytes_rate(one)));
     found.truncate(KEPT);
     found
+}
+
+/// The class of a recording whose growth is known best; strings and arrays that belong to it vary more than it does.
+pub fn grown_class(recording: &Recording) -> Option<&ClassGrowth> {
+    let classes = recording.end.iter().flat_map(|end| &end.classes);
+    let width = |class: &&ClassGrowth| (class.interval.1 - class.interval.0) / class.rate;
+    classes.min_by(|one, other| width(one).total_cmp(&width(other)))
+}
+
+/// How a class grows and what keeps it: `Post grows by 3.0 objects per request, kept by global variable $posts`.
+pub fn class_in_brief(growth: &ClassGrowth) -> String {
+    let kept_by = growth.kept_by.as_ref().map(|way| format!(", kept by {}", way.keeper()));
+    format!(
+        "{} grows by {} objects per {}{}",
+        growth.class,
+        class_rate(growth.rate),
+        growth.progress.unit(),
+        kept_by.unwrap_or_default()
+    )
+}
+
+/// A rate of objects with two significant digits at least.
+pub fn class_rate(rate: f64) -> String {
+    match rate.abs() {
+        many if many >= 100.0 => format!("{rate:.0}"),
+        some if some >= 1.0 => format!("{rate:.1}"),
+        few if few >= 0.01 => format!("{rate:.3}"),
+        _ => format!("{rate:.1e}"),
+    }
 }
 
 /// Bytes per unit of progress; a class of unknown size counts with its slots of 40 bytes at least.

@@ -15,14 +15,14 @@ mod so_far;
 mod trials;
 mod words;
 
-pub use classes::{ClassSeries, growing_classes};
+pub use classes::{ClassSeries, class_in_brief, class_rate, growing_classes, grown_class};
 pub use kept::of_readings;
 pub use recording::of_recording;
 pub use so_far::{outlook, outlook_sentence};
 pub use trials::of_variants;
 pub use words::{
-    amount, cause, found, interval, sentence, tolerances, undecided_parts, undecided_sentence,
-    what_decides,
+    amount, cause, found, in_brief, interval, sentence, tolerances, undecided_parts,
+    undecided_sentence, what_decides,
 };
 
 use asymptote::asymptote;

@@ -3,7 +3,7 @@
 use crate::growth::innermost_growth;
 use carat_model::{
     Bytes, GrowthEvidence, GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence, TrackedPart,
-    counted,
+    counted, with_minus,
 };
 
 /// The classification of a part, in one sentence without a full stop.
@@ -58,10 +58,21 @@ pub fn found(growth: &PartGrowth) -> String {
     }
 }
 
+/// What a part grows by, and when that was proven, in one sentence without its interval and without a full stop.
+pub fn in_brief(growth: &PartGrowth) -> String {
+    let by = growth.rate.map(|by| format!(" by {}", by_rate(growth, by))).unwrap_or_default();
+    format!("{} grows{by}{}", name(growth.part), proven_after(growth).unwrap_or_default())
+}
+
+/// At which progress readings were enough to call growth linear, to follow a clause.
+fn proven_after(growth: &PartGrowth) -> Option<String> {
+    let at = growth.readings?.proven_at?;
+    Some(format!(", proven after {}", length(growth.progress, at)))
+}
+
 /// When readings were enough to call growth linear, and how large a cache must be at least if that is what grows.
 fn proof(growth: &PartGrowth) -> String {
     let Some(of) = growth.readings else { return String::new() };
-    let after = of.proven_at.map(|at| format!(", proven after {}", length(growth.progress, at)));
     let end = match of.to_come {
         Some(least) => format!(
             "; if it is a cache that fills, at least another {} will follow",
@@ -69,7 +80,7 @@ fn proof(growth: &PartGrowth) -> String {
         ),
         None => "; nothing says that it will end".to_owned(),
     };
-    after.unwrap_or_default() + &end
+    proven_after(growth).unwrap_or_default() + &end
 }
 
 fn readings(of: &ReadingEvidence) -> String {
@@ -92,8 +103,13 @@ fn towards(growth: &PartGrowth) -> String {
 pub fn what_decides(open: &[&PartGrowth]) -> Option<String> {
     let kept = open.iter().find(|part| part.readings.is_some());
     let kept = kept.and_then(|part| {
-        let needed = length(part.progress, part.needed?);
-        Some(format!("readings until about {needed} would decide {}", part.part.label()))
+        let needed = part.needed?;
+        let until = match needed.round() > part.over.round() {
+            true => format!("readings until about {}", length(part.progress, needed)),
+            // A run of that length is what was recorded, so its length says nothing.
+            false => "a few more readings".to_owned(),
+        };
+        Some(format!("{until} would decide {}", part.part.label()))
     });
     let required = open.iter().find_map(|part| part.required.as_ref());
     let required =
@@ -267,25 +283,26 @@ fn by_rate(growth: &PartGrowth, by: f64) -> String {
 }
 
 fn rate(part: TrackedPart, rate: f64) -> String {
+    let size = rate.abs();
     match part {
         // Two digits: a tenth of an object per request is a leak of a slot every ten.
-        TrackedPart::KeptObjects if rate.abs() < 1000.0 => format!("{rate:.2} objects"),
-        _ if rate.abs() < 1000.0 => format!("{rate:.1} B"),
+        TrackedPart::KeptObjects if size < 1000.0 => with_minus(rate, format!("{size:.2} objects")),
+        _ if size < 1000.0 => with_minus(rate, format!("{size:.1} B")),
         _ => amount(part, rate),
     }
 }
 
 /// An amount of a part with its unit.
 pub fn amount(part: TrackedPart, amount: f64) -> String {
-    let sign = if amount < 0.0 { "-" } else { "" };
-    match part {
+    let size = amount.abs();
+    let text = match part {
         TrackedPart::KeptObjects => {
-            let objects = counted(&amount.abs().round(), "object");
-            format!("{sign}{} {objects}", three_digits(amount.abs()))
+            format!("{} {}", three_digits(size), counted(&size.round(), "object"))
         }
-        _ if amount.abs() >= 1e9 => format!("{amount:.2} GB", amount = amount / 1e9),
-        _ => format!("{sign}{}", Bytes(amount.abs() as u64)),
-    }
+        _ if size >= 1e9 => format!("{:.2} GB", size / 1e9),
+        _ => Bytes(size as u64).to_string(),
+    };
+    with_minus(amount, text)
 }
 
 fn length(progress: ProgressUnit, amount: f64) -> String {
@@ -446,9 +463,9 @@ mod tests {
     fn an_amount_of_objects_has_three_significant_digits() {
         for (objects, text) in [
             (0.0, "0 objects"),
-            (-1.2, "-1 object"),
+            (-1.2, "−1 object"),
             (999.4, "999 objects"),
-            (-9_143.0, "-9,140 objects"),
+            (-9_143.0, "−9,140 objects"),
             (99_960.0, "100,000 objects"),
             (999_700.0, "1.00 million objects"),
             (43_223_873.0, "43.2 million objects"),

@@ -5,8 +5,10 @@ use crate::page::gallery::Gallery;
 use crate::table::{Cell, FactTable};
 use crate::text::capital;
 use carat_analysis::growth::{amount, cause, found, tolerances, what_decides};
-use carat_model::{PartGrowth, Results, VariantGrowth};
+use carat_model::{GrowthKind, PartGrowth, ProgressUnit, Results, VariantGrowth};
 use maud::{Markup, html as markup};
+
+const DAY_S: f64 = 86_400.0;
 
 /// Empty if no trial was sampled during its load.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
@@ -70,6 +72,28 @@ fn undecided(all: &[VariantGrowth]) -> Option<String> {
 
 /// The growth of a part in words, and the amount per day.
 pub(super) fn cells(growth: &PartGrowth) -> [Cell; 2] {
-    let daily = growth.per_day.map(|daily| daily.amount);
+    // Growth that readings from outside prove has a rate alone; by requests its pace in a day is not known.
+    let steady = growth.rate.filter(|_| growth.kind == GrowthKind::Linear);
+    let steady = steady.filter(|_| growth.progress == ProgressUnit::Seconds);
+    let daily = growth.per_day.map(|daily| daily.amount).or(steady.map(|rate| rate * DAY_S));
     [Cell::text(found(growth)), Cell::shown(daily, |daily| amount(growth.part, daily))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carat_model::TrackedPart;
+
+    #[test]
+    fn proven_growth_per_second_has_its_amount_per_day() {
+        let (kind, progress) = (GrowthKind::Linear, ProgressUnit::Seconds);
+        let part = PartGrowth {
+            rate: Some(0.13e6),
+            ..PartGrowth::without_figures(TrackedPart::KeptMemory, kind, progress, 24.0)
+        };
+        assert_eq!(cells(&part)[1].text, "11.23 GB");
+        let by_requests = PartGrowth { progress: ProgressUnit::Requests, ..part };
+        assert_eq!(cells(&by_requests)[1].text, "–");
+        assert_eq!(cells(&PartGrowth { kind: GrowthKind::Rising, ..part })[1].text, "–");
+    }
 }

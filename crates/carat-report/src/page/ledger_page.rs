@@ -6,26 +6,32 @@ use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
 use crate::page::{ledger, ledger_details, outside};
 use crate::text::{capital, shorten};
-use carat_analysis::{Diagnosis, diagnosis, findings};
+use carat_analysis::{Diagnosis, LedgerSource, diagnosis, findings_of};
 use carat_model::Ledger;
-use carat_model::OutsideReading;
-use carat_redact::redact_ledger;
-use carat_redact::redact_outside;
+use carat_redact::{redact_ledger, redact_outside, redact_recording};
 use maud::{Markup, html as markup};
 
-/// The page of a ledger, with what was read from outside: one file that makes no request. `server` names what it
+/// The page of a ledger, with what is known beside it: one file that makes no request. `server` names what it
 /// describes, such as a command line.
 pub fn ledger_html(
     server: &str,
     ledger: &Ledger,
-    reading: Option<&OutsideReading>,
+    source: LedgerSource<'_>,
     options: &PageOptions,
 ) -> String {
     let (server, ledger) = redact_ledger(server, ledger, options.audience);
+    let reading = source.reading();
     let shown = reading.map(|reading| redact_outside(reading, options.audience));
     let title = headline(&ledger);
-    let found = diagnosis(&ledger, shown.as_ref(), None);
-    let findings = findings(&ledger, reading.unwrap_or(&OutsideReading::default()));
+    let found = match source {
+        LedgerSource::Processes(_) => diagnosis(&ledger, LedgerSource::Processes(shown.as_ref())),
+        LedgerSource::Recording(recording) => {
+            let recording = redact_recording(recording, options.audience);
+            diagnosis(&ledger, LedgerSource::Recording(&recording))
+        }
+        LedgerSource::Results => diagnosis(&ledger, source),
+    };
+    let findings = findings_of(&ledger, source);
     let mut gallery = Gallery::default();
     let about = markup! { "Carat ledger of " b { (shorten(&server, 120)) } };
     let contents = markup! {

@@ -17,7 +17,7 @@ use carat_analysis::findings_beside_growth;
 use carat_analysis::growth::{
     cause, innermost_growth, interval, sentence, tolerances, undecided_parts, undecided_sentence,
 };
-use carat_model::memory::tracked_memory;
+use carat_model::memory::{tracked_memory, tracks_resident};
 use carat_model::recording::{Marker, MarkerKind};
 use carat_model::{
     Bytes, InsideSample, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart, Unit,
@@ -102,13 +102,21 @@ fn key_facts(recording: &Recording) -> Markup {
     let last = recording.samples.last().map_or(0, |sample| sample.at_ms);
     let known: Vec<Bytes> =
         recording.samples.iter().filter_map(tracked_memory(&recording.samples)).collect();
+    let resident = tracks_resident(&recording.samples);
+    let figure = if resident { "RSS" } else { "PSS" };
+    // Said too, because it is what the terminal and the ledger below have.
+    let proportional = recording.ledger.as_ref().map(|ledger| ledger.pss);
+    let proportional = proportional.filter(|pss| resident && *pss > Bytes(0));
     markup! {
         dl.facts {
             div { dt { "recorded" } dd { (after(last)) } }
             div { dt { "samples" } dd { (recording.samples.len()) } }
             @if let (Some(highest), Some(end)) = (known.iter().max(), known.last()) {
-                div { dt { "highest" } dd data-v=(highest.0) { (highest) } }
-                div { dt { "at the end" } dd data-v=(end.0) { (end) } }
+                div { dt { "highest (" (figure) ")" } dd data-v=(highest.0) { (highest) } }
+                div { dt { "at the end (" (figure) ")" } dd data-v=(end.0) { (end) } }
+            }
+            @if let Some(pss) = proportional {
+                div { dt { "at the end (PSS)" } dd data-v=(pss.0) { (pss) } }
             }
             @if let Some(load) = recording.load() {
                 div { dt { "load" } dd { (shorten(&load.url, 80)) } }
@@ -162,14 +170,14 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
     let drawn = [Some(&mut tree), layers.as_mut(), inside.as_mut()];
     with_equal_axes(&mut drawn.into_iter().flatten().collect::<Vec<_>>());
     let caption = |id, title| Caption::new(id, title, description);
-    let single = samples.iter().all(|sample| sample.partial || sample.rss.is_some());
+    let resident = tracks_resident(samples);
     let inside_title = if several { "Inside Ruby, per process" } else { "Inside Ruby" };
     markup! {
         section #memory-over-time {
             h2 { "Memory over time" }
             figure {
                 figcaption {
-                    @if single { "Resident memory of the only process." } @else { "The tree: each shared page is divided among the processes that map it, so the processes add up to the tree." }
+                    @if resident { "Resident memory (RSS) of the only process." } @else { "The tree: each shared page is divided among the processes that map it, so the processes add up to the tree." }
                     " Dashed: the estimated growth with its interval. Vertical dotted lines: the events listed below. All pictures have the same axes."
                     @if several && inside.is_some() {
                         " Inside Ruby: what malloc counts in one Ruby process, as the mean of all. Each counts the pages that it shares with the others, so a sum would count them several times."
@@ -529,6 +537,27 @@ mod tests {
                 prop_assert!(top(&inside, at) <= tree, "{} of {tree}", top(&inside, at));
             }
         }
+    }
+
+    #[test]
+    fn the_facts_say_which_memory_they_are_of() {
+        let info = carat_model::recording::RecordingInfo {
+            schema: String::new(),
+            what: "puma".into(),
+            started_ms: 0,
+            command: Vec::new(),
+        };
+        let mut recording = Recording::new(info);
+        recording.samples = vec![Sample { rss: Some(Bytes(31_560_000)), ..Sample::default() }];
+        let ledger = carat_model::Ledger { pss: Bytes(27_300_000), ..Default::default() };
+        recording.ledger = Some(ledger);
+        let page = key_facts(&recording).into_string();
+        for fact in ["highest (RSS)", "at the end (RSS)", "at the end (PSS)", "27.30 MB"] {
+            assert!(page.contains(fact), "{fact}: {page}");
+        }
+        recording.samples = vec![sample(0, 5, &[9_000_000, 8_000_000])];
+        let page = key_facts(&recording).into_string();
+        assert!(page.contains("highest (PSS)") && !page.contains("RSS"), "{page}");
     }
 
     #[test]

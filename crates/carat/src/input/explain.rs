@@ -2,9 +2,9 @@
 
 use crate::input::import::CaratFile;
 use crate::input::keeper::add_keeper;
-use carat_analysis::{Earlier, leave_out_remedies_in_effect};
+use carat_analysis::leave_out_remedies_in_effect;
 use carat_model::OutsideReading;
-use carat_model::{Ledger, Outcome, Recording, Results, Sample};
+use carat_model::{Ledger, Outcome, Recording, Results};
 use carat_outside::census::LookOptions;
 use carat_proc::observe::{compare_with_parents, group_use, known_figures, ledger, read_outside};
 use carat_proc::process::{ProcError, ProcRoot, Stat, Tree, with_own_memory};
@@ -110,31 +110,20 @@ pub fn process_ledger(
     }
 }
 
-/// The size of a recorded tree at the first moment of which it is known; `None` for other files.
-pub fn earlier_size(file: &CaratFile) -> Option<Earlier> {
-    let CaratFile::Recording(recording) = file else { return None };
-    // A partial sample lacks a process.
-    let known = |sample: &&Sample| sample.pss.is_some() && !sample.partial;
-    let first = recording.samples.iter().find(known)?;
-    let last = recording.samples.iter().rfind(known)?;
-    let seconds = last.at_ms.checked_sub(first.at_ms)? as f64 / 1e3;
-    Some(Earlier { seconds, pss: first.pss? })
-}
-
 /// The last ledger in a file, and a note on its origin. `variant` chooses among results; without it the baseline.
 ///
 /// # Errors
 /// If the file has no such variant or no ledger.
 pub fn file_ledger(
-    file: CaratFile,
+    file: &CaratFile,
     path: &Path,
     variant: Option<&str>,
 ) -> Result<(Ledger, Option<String>), ExplainError> {
     let (ledger, note) = match file {
         CaratFile::Stored(results) | CaratFile::Exported(results) => {
-            trial_ledger(&results, path, variant).map(|(ledger, note)| (ledger, Some(note)))?
+            trial_ledger(results, path, variant).map(|(ledger, note)| (ledger, Some(note)))?
         }
-        CaratFile::Recording(recording) => (recorded_ledger(*recording, path)?, None),
+        CaratFile::Recording(recording) => (recorded_ledger(recording, path)?, None),
     };
     Ok((redact_ledger("", &ledger, Audience::Own).1, note))
 }
@@ -163,6 +152,6 @@ fn trial_ledger(
     Ok((*ledger, note))
 }
 
-fn recorded_ledger(recording: Recording, path: &Path) -> Result<Ledger, ExplainError> {
-    recording.ledger.ok_or_else(|| ExplainError::NoLedger(path.to_owned()))
+fn recorded_ledger(recording: &Recording, path: &Path) -> Result<Ledger, ExplainError> {
+    recording.ledger.clone().ok_or_else(|| ExplainError::NoLedger(path.to_owned()))
 }

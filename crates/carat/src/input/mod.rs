@@ -15,7 +15,7 @@ mod suggest;
 pub use app::{AppFolder, AppFolderError, app_experiment};
 pub use censuses::{CensusFileError, read_explained};
 pub use dump_file::{dump_text_bytes, is_dump, open_dump};
-pub use explain::{ExplainError, OutsideRequest, earlier_size, file_ledger, process_ledger};
+pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
 pub use host::host_trees;
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, load, load_input, load_results,

@@ -1,7 +1,7 @@
 //! Explains a running server or a file: its diagnosis, where its memory is, who keeps it, and an experiment that tests the findings.
 
 use crate::input::{
-    KnownServer, OutsideRequest, earlier_size, file_ledger, is_dump, load, process_ledger,
+    CaratFile, KnownServer, OutsideRequest, file_ledger, is_dump, load, process_ledger,
     read_explained, suggested_experiment,
 };
 use crate::view::{check_output, output};
@@ -10,19 +10,21 @@ use crate::work::explain_dump::explain_dump;
 use crate::work::explain_request::{AskedLook, ExplainRequest, KeptProfile};
 use crate::work::not_ruby::{NotRuby, not_ruby};
 use anyhow::{Context, bail};
+use carat_analysis::growth::grown_class;
 use carat_analysis::{
-    Diagnosis, Earlier, ExplainedTree, Finding, HolderGrowths, diagnosis, findings, holder_growth,
+    Diagnosis, ExplainedTree, Finding, HolderGrowths, LedgerSource, diagnosis, findings_of,
+    holder_growth,
 };
 use carat_files::write_new;
-use carat_model::{Ledger, OutsideReading};
+use carat_model::{Ledger, OutsideReading, Recording};
 use carat_outside::census::{Census, CensusPart, LookOptions};
 use carat_outside::who::WhoRequest;
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{
-    Audience, CensusTextOptions, OutputForm, census_text, diagnosis_text, holder_growth_text,
-    ledger_html, ledger_text, next_text, parts_text, redact_outside, shell_line, unshared_text,
-    who_text,
+    Audience, CensusTextOptions, DiagnosisTarget, OutputForm, census_text, diagnosis_text,
+    holder_growth_text, ledger_html, ledger_text, next_text, parts_text, redact_outside,
+    redact_recording, shell_line, unshared_text, who_text,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -38,11 +40,45 @@ struct Explained {
     ledger: Ledger,
     findings: Vec<Finding>,
     diagnosis: Diagnosis,
-    /// What was read from outside, if the target is a process.
-    reading: Option<OutsideReading>,
+    origin: Origin,
     grown: Option<Grown>,
     /// Where the target is a process that is no Ruby.
     not_ruby: Option<NotRuby>,
+}
+
+/// What there is beside the ledger.
+enum Origin {
+    /// A process, with what was read from outside.
+    Process(Option<OutsideReading>),
+    Recording(Box<Recording>),
+    Results,
+}
+
+impl Origin {
+    fn source(&self) -> LedgerSource<'_> {
+        match self {
+            Self::Process(reading) => LedgerSource::Processes(reading.as_ref()),
+            Self::Recording(recording) => LedgerSource::Recording(recording),
+            Self::Results => LedgerSource::Results,
+        }
+    }
+
+    /// `name` is what was typed.
+    fn target<'a>(&'a self, name: &'a str) -> DiagnosisTarget<'a> {
+        match self {
+            Self::Process(_) => DiagnosisTarget::Process(name),
+            Self::Recording(recording) => {
+                DiagnosisTarget::File(name, grown_class(recording).map(|one| one.class.as_str()))
+            }
+            Self::Results => DiagnosisTarget::File(name, None),
+        }
+    }
+}
+
+impl Explained {
+    fn reading(&self) -> Option<&OutsideReading> {
+        self.origin.source().reading()
+    }
 }
 
 #[derive(Serialize)]
@@ -80,11 +116,11 @@ pub(crate) fn explain(request: &ExplainRequest) -> anyhow::Result<Exit> {
         bail!("{}", found.text);
     }
     print(request, &explained)?;
-    let Explained { ledger, reading, grown, .. } = &explained;
+    let Explained { ledger, origin, grown, .. } = &explained;
     if let Some(path) = &request.page {
         let title = title(&request.target, ledger);
         let options = output::page_options(request.share);
-        let page = ledger_html(title, ledger, reading.as_ref(), &options);
+        let page = ledger_html(title, ledger, origin.source(), &options);
         output::write_page(path, &page)?;
         output::print_message(&format!("\npage  {}", path.display()));
     }
@@ -95,7 +131,7 @@ pub(crate) fn explain(request: &ExplainRequest) -> anyhow::Result<Exit> {
         output::print_message(&format!("what keeps more than before is unknown: {reason}"));
     }
     let unanswered = matches!(grown, Some(Err(_)))
-        || reading.as_ref().is_some_and(|reading| request.look.is_unanswered(reading));
+        || explained.reading().is_some_and(|reading| request.look.is_unanswered(reading));
     Ok(if unanswered { Exit::Failed } else { Exit::Fine })
 }
 
@@ -103,8 +139,7 @@ fn read(request: &ExplainRequest) -> anyhow::Result<Explained> {
     let look = &request.look;
     // First, because a reading that cannot be compared is no reason to read a process.
     let before = look.since.as_deref().map(read_explained).transpose()?;
-    let mut earlier = None;
-    let (ledger, reading) = match request.target.parse() {
+    let (ledger, origin) = match request.target.parse() {
         Ok(pid) => {
             let root = ProcRoot::default();
             be_killed_first(&root);
@@ -112,27 +147,26 @@ fn read(request: &ExplainRequest) -> anyhow::Result<Explained> {
                 || before.is_some()
                 || request.page.is_some()
                 || request.profile.is_some();
-            process_ledger(&root, pid, request.alone, &to_read(look, kept))?
+            let (ledger, reading) =
+                process_ledger(&root, pid, request.alone, &to_read(look, kept))?;
+            (ledger, Origin::Process(reading))
         }
         Err(_) if look.asks_a_process() => {
             bail!(
                 "--class, --owners, --reach, --who and --unshared read a running process; give its id. --who also reads a heap dump"
             )
         }
-        Err(_) => {
-            let (ledger, first) = of_file(Path::new(&request.target), request.variant.as_deref())?;
-            earlier = first;
-            (ledger, None)
-        }
+        Err(_) => of_file(Path::new(&request.target), request.variant.as_deref())?,
     };
-    let findings = findings(&ledger, reading.as_ref().unwrap_or(&OutsideReading::default()));
-    let diagnosis = diagnosis(&ledger, reading.as_ref(), earlier);
-    let grown = before.as_ref().map(|before| grown_since(before, reading.as_ref()));
+    let reading = origin.source().reading();
+    let findings = findings_of(&ledger, origin.source());
+    let diagnosis = diagnosis(&ledger, origin.source());
+    let grown = before.as_ref().map(|before| grown_since(before, reading));
     let pid = request.target.parse().ok();
     let not_ruby = pid
-        .zip(reading.as_ref())
+        .zip(reading)
         .and_then(|(pid, reading)| not_ruby(pid, (&ledger, reading), request.alone));
-    Ok(Explained { ledger, findings, diagnosis, reading, grown, not_ruby })
+    Ok(Explained { ledger, findings, diagnosis, origin, grown, not_ruby })
 }
 
 /// `kept`: whether what is kept is counted by what keeps it.
@@ -154,12 +188,17 @@ fn to_read(look: &AskedLook, kept: bool) -> OutsideRequest {
     OutsideRequest { look: (!look.no_look).then_some(options), unshared: look.unshared }
 }
 
-fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<(Ledger, Option<Earlier>)> {
+fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<(Ledger, Origin)> {
     let file = load(path).context("give a process id, a recording, a results file or its JSON")?;
-    let earlier = earlier_size(&file);
-    let (ledger, note) = file_ledger(file, path, variant)?;
+    let (ledger, note) = file_ledger(&file, path, variant)?;
     note.iter().for_each(|note| output::print_message(note));
-    Ok((ledger, earlier))
+    let origin = match file {
+        CaratFile::Recording(recording) => {
+            Origin::Recording(Box::new(redact_recording(&recording, Audience::Own)))
+        }
+        CaratFile::Stored(_) | CaratFile::Exported(_) => Origin::Results,
+    };
+    Ok((ledger, origin))
 }
 
 fn grown_since(before: &ExplainedTree, reading: Option<&OutsideReading>) -> Grown {
@@ -173,7 +212,7 @@ fn grown_since(before: &ExplainedTree, reading: Option<&OutsideReading>) -> Grow
 }
 
 fn print(request: &ExplainRequest, explained: &Explained) -> anyhow::Result<()> {
-    match (request.profile, &explained.reading) {
+    match (request.profile, explained.reading()) {
         (Some(profile), Some(reading)) => print_profile(profile, reading),
         _ if request.json => print_json(explained),
         _ => print_text(request, explained),
@@ -204,7 +243,7 @@ fn print_json(explained: &Explained) -> anyhow::Result<()> {
         diagnosis: &explained.diagnosis,
         ledger: &explained.ledger,
         findings: &explained.findings,
-        census: explained.reading.as_ref().map(without_maps),
+        census: explained.reading().map(without_maps),
         grown: explained.grown.as_ref().and_then(|grown| grown.as_ref().ok()),
     };
     output::print_data(&(serde_json::to_string_pretty(&explanation)? + "\n"))?;
@@ -224,7 +263,8 @@ fn without_maps(reading: &OutsideReading) -> OutsideReading {
 
 /// Who keeps what is an answer of its own, in few lines; otherwise the diagnosis comes first, and the next command last.
 fn print_text(request: &ExplainRequest, explained: &Explained) -> anyhow::Result<()> {
-    let Explained { ledger, findings, diagnosis, reading, grown, not_ruby } = explained;
+    let Explained { ledger, findings, diagnosis, origin, grown, not_ruby } = explained;
+    let reading = explained.reading();
     let look = &request.look;
     if let Some(not_ruby) = not_ruby {
         output::print_text(&format!("{}\n\n", not_ruby.text))?;
@@ -255,7 +295,9 @@ fn print_text(request: &ExplainRequest, explained: &Explained) -> anyhow::Result
         output::print_text(&parts_text(ledger))?;
     }
     if is_diagnosed {
-        output::print_text(&("\n".to_owned() + &next_text(diagnosis, &request.target)))?;
+        let target = origin.target(&request.target);
+        let next = next_text(diagnosis, target, request.is_detailed(ledger));
+        output::print_text(&("\n".to_owned() + &next))?;
     }
     Ok(())
 }

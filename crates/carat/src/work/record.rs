@@ -6,9 +6,11 @@ use crate::view::{RecordingView, output};
 use crate::work::exit::Exit;
 use anyhow::{Context, bail};
 use carat_analysis::findings_beside_growth;
+use carat_analysis::growth::grown_class;
 use carat_model::LoadReport;
-use carat_model::recording::{ClassGrowth, Recording};
-use carat_report::{count, growth_text, ledger_text, recording_html, shell_line};
+use carat_model::recording::Recording;
+use carat_proc::process::ProcRoot;
+use carat_report::{count, explain_who, growth_text, ledger_text, recording_html};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -115,20 +117,19 @@ fn print(server: &RecordedServer, recording: &Recording, path: &Path) -> anyhow:
         output::print_message(&format!("log        {}", log_path(path).display()));
     }
     output::print_message(&write_recording_page(recording, path));
-    if let Some(pid) = server.pid {
+    // A process that has ended cannot be asked.
+    if let Some(pid) = server.pid.filter(|pid| ProcRoot::default().identify_program(*pid).is_ok()) {
         output::print_message(&format!("next       {}", next_command(pid, recording)));
     }
     Ok(())
 }
 
-/// Who keeps the class whose growth is known best; strings and arrays that belong to it vary more than it does.
+/// Who keeps the class that grows, or else where the memory is; of a process that runs.
 fn next_command(pid: u32, recording: &Recording) -> String {
-    let classes = recording.end.iter().flat_map(|end| &end.classes);
-    let width = |class: &&ClassGrowth| (class.interval.1 - class.interval.0) / class.rate;
-    let best = classes.min_by(|one, other| width(one).total_cmp(&width(other)));
-    let who = best.map(|class| ["--who".to_owned(), class.class.clone()]);
-    let words = ["carat".to_owned(), "explain".to_owned(), pid.to_string()];
-    shell_line(&words.into_iter().chain(who.into_iter().flatten()).collect::<Vec<_>>())
+    match grown_class(recording) {
+        Some(class) => explain_who(&pid.to_string(), Some(&class.class)),
+        None => format!("carat explain {pid}"),
+    }
 }
 
 /// Writes the page beside the recording and returns a line about it. The recording is complete without its page.

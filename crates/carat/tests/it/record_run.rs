@@ -48,7 +48,27 @@ fn a_recording_contains_the_trees_memory_its_ledger_and_the_cost_of_recording() 
     let explained = folder.run(&["explain", "r.jsonl", "--json"]);
     let explained: Value = serde_json::from_str(&explained.out).unwrap();
     assert_eq!(explained["schema"], "carat.explain/1");
+    let explained = folder.run(&["explain", "r.jsonl"]);
+    explained.assert_code(0).assert_says("Next     carat ");
+    for process in &ledger.processes {
+        // It has ended, and its number may be that of another by now.
+        for command in ["explain", "record --pid"] {
+            let named = format!("carat {command} {} ", process.pid);
+            assert!(!explained.out.contains(&named), "{}", explained.out);
+        }
+    }
     folder.assert_nothing_left();
+}
+
+#[test]
+fn a_command_that_does_not_exist_leaves_no_file_and_no_command_is_answered_with_both_ways() {
+    let folder = Folder::new("nosuch");
+    let ran = folder.run(&["record", "--", "nosuchcommand"]);
+    ran.assert_code(1).assert_says("was not found");
+    for file in ["nosuchcommand.recording.jsonl", "nosuchcommand.recording.log"] {
+        assert!(!folder.path(file).exists(), "{file}");
+    }
+    folder.run(&["record"]).assert_code(2).assert_says("--pid <PID>").assert_says("COMMAND");
 }
 
 /// Records `bench/growing_server.rb` in one of its modes, under load that carat drives.

@@ -183,7 +183,12 @@ fn no_format_shows_a_secret() {
     all.push(("terminal", terminal(&with_canaries(), Style::default())));
     all.push((
         "ledger",
-        ledger_html("puma", &ledger("password=canary-7"), None, &PageOptions::default()),
+        ledger_html(
+            "puma",
+            &ledger("password=canary-7"),
+            carat_analysis::LedgerSource::Processes(None),
+            &PageOptions::default(),
+        ),
     ));
     all.push((
         "recording",

@@ -89,7 +89,15 @@ fn other_formats(
     let options = PageOptions { audience, generated_at: None };
     let title = &ledger.processes[0].title;
     vec![
-        ("page of a ledger", ledger_html(title, ledger, Some(reading), &options)),
+        (
+            "page of a ledger",
+            ledger_html(
+                title,
+                ledger,
+                carat_analysis::LedgerSource::Processes(Some(reading)),
+                &options,
+            ),
+        ),
         ("page of a recording", recording_html(recording, &options)),
     ]
 }

@@ -121,12 +121,41 @@ fn other_pages() -> Vec<(&'static str, String)> {
         ("recording-hostile", recording_html(&recording(PAYLOAD), &options)),
         ("search", tune_html(&search("arena_max=2"), &options)),
         ("search-hostile", tune_html(&search(PAYLOAD), &options)),
-        ("ledger", ledger_html("puma", &ledger("hello"), None, &options)),
-        ("ledger-hostile", ledger_html(PAYLOAD, &ledger(PAYLOAD), None, &options)),
-        ("ledger-outside", ledger_html("puma", &ledger("hello"), Some(&reading("Post")), &options)),
+        (
+            "ledger",
+            ledger_html(
+                "puma",
+                &ledger("hello"),
+                carat_analysis::LedgerSource::Processes(None),
+                &options,
+            ),
+        ),
+        (
+            "ledger-hostile",
+            ledger_html(
+                PAYLOAD,
+                &ledger(PAYLOAD),
+                carat_analysis::LedgerSource::Processes(None),
+                &options,
+            ),
+        ),
+        (
+            "ledger-outside",
+            ledger_html(
+                "puma",
+                &ledger("hello"),
+                carat_analysis::LedgerSource::Processes(Some(&reading("Post"))),
+                &options,
+            ),
+        ),
         (
             "ledger-outside-hostile",
-            ledger_html(PAYLOAD, &ledger(PAYLOAD), Some(&reading(PAYLOAD)), &options),
+            ledger_html(
+                PAYLOAD,
+                &ledger(PAYLOAD),
+                carat_analysis::LedgerSource::Processes(Some(&reading(PAYLOAD))),
+                &options,
+            ),
         ),
         (
             "comparison",

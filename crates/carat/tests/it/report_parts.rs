@@ -156,7 +156,12 @@ fn where_no_trial_succeeded_the_cause_is_the_headline() {
 
 #[test]
 fn the_page_of_a_ledger_has_findings_allocator_heap_and_arenas() {
-    let page = ledger_html("puma", &ledger("hello"), None, &PageOptions::default());
+    let page = ledger_html(
+        "puma",
+        &ledger("hello"),
+        carat_analysis::LedgerSource::Processes(None),
+        &PageOptions::default(),
+    );
     for part in ["What to try", "id=\"allocator\"", "id=\"heap\"", "id=\"arenas\""] {
         assert!(page.contains(part), "{part}");
     }
@@ -170,7 +175,12 @@ fn the_page_of_a_ledger_says_why_slots_are_unknown_and_what_ruby_holds() {
     let mut ledger = ledger("hello");
     ledger.processes[0].slots_unknown = Some("the collector is not CRuby's own".into());
     ledger.processes[1].heap.as_mut().unwrap().malloc_of_ruby = Some(Bytes(12_000_000));
-    let page = ledger_html("puma", &ledger, None, &PageOptions::default());
+    let page = ledger_html(
+        "puma",
+        &ledger,
+        carat_analysis::LedgerSource::Processes(None),
+        &PageOptions::default(),
+    );
     for text in [
         "Slots unknown in 4300 master: the collector is not CRuby",
         "Ruby itself holds 12.00 MB from malloc",

@@ -20,7 +20,7 @@ const expect = (name, fine, seen = '') => {
 
 const near = (one, other, share = 1e-9) => Math.abs(one - other) <= share * Math.max(Math.abs(one), Math.abs(other)) + 1e-12;
 const printed = (text) => {
-  const [, number, unit] = text.match(/^(-?[\d.]+)\s*(\S*)$/) ?? [];
+  const [, number, unit] = text.replace(/^\u2212/, '-').match(/^(-?[\d.]+)\s*(\S*)$/) ?? [];
   const factor = { B: 1, kB: 1e3, MB: 1e6, GB: 1e9, 'µs': 1e-6, ms: 1e-3, s: 1, '/s': 1, '%': 0.01, '×': 1, '': 1 }[unit];
   return Number(number) * factor;
 };
