@@ -364,7 +364,7 @@ fn heap_parts(
     if counted.heap.ages.is_none() {
         census.unknown(CensusPart::Ages, "the bitmaps of heap pages and the objects disagree");
     }
-    census.heap = Some(counted.heap);
+    census.heap = Some(HeapCensus { transient_heap: heap.transient_heap(), ..counted.heap });
     census.classes = counted.classes;
     census.class = counted.class;
     census.left_out = counted.left_out;
@@ -387,7 +387,13 @@ fn malloc_part(
         complete(memory, counted)
     });
     match counted {
-        Ok(reading) => census.malloc = Some(observed(reading.census, options, census.process)),
+        Ok(reading) => {
+            if let Some(heap) = &mut census.heap {
+                // Ruby 2.7 takes it from malloc, which counts it as in use; later ones map it themselves.
+                heap.transient_heap.take_if(|(start, _)| reading.covers(*start));
+            }
+            census.malloc = Some(observed(reading.census, options, census.process));
+        }
         Err(reason) => {
             census.unknown(CensusPart::Malloc, &reason);
             census.no_holders(options, &reason);

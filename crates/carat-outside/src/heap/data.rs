@@ -18,6 +18,10 @@ pub struct HeapCensus {
     /// The addresses of these pages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub empty_map: Vec<u64>,
+    /// First address of the transient heap, and the first past it (Ruby 2.7 to 3.2); `None` where malloc's figures have it, or there
+    /// is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transient_heap: Option<(u64, u64)>,
     /// Pages on the list of pages to be freed; `None` where this Ruby has none.
     pub tomb_pages: Option<u64>,
     /// Counted pages without an object.

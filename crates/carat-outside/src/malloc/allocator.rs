@@ -23,6 +23,32 @@ pub struct MallocReading {
     pub census: MallocCensus,
     /// Every chunk; empty unless they were to be kept.
     pub chunks: ChunkTable,
+    /// Where its memory lies, by address: chunks, free memory, and what it reserved. Those that touch are one stretch.
+    pub(super) stretches: Vec<(u64, u64)>,
+}
+
+impl MallocReading {
+    /// Whether an address lies in malloc's memory.
+    pub fn covers(&self, address: u64) -> bool {
+        covers(&self.stretches, address)
+    }
+}
+
+/// Whether an address lies in one of these stretches, which are in the order of addresses.
+pub(super) fn covers(stretches: &[(u64, u64)], address: u64) -> bool {
+    let at = stretches.partition_point(|stretch| stretch.1 <= address);
+    stretches.get(at).is_some_and(|stretch| address >= stretch.0)
+}
+
+/// The same memory in the order of addresses; what touches or overlaps becomes one stretch.
+pub(super) fn joined(mut stretches: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    stretches.sort_unstable();
+    stretches.dedup_by(|next, before| {
+        let touches = next.0 <= before.1;
+        before.1 = if touches { before.1.max(next.1) } else { before.1 };
+        touches
+    });
+    stretches
 }
 
 /// An allocator whose chunks can be listed from outside.

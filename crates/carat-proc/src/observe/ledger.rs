@@ -166,7 +166,9 @@ fn process_ledger(
     let probe = probe.as_deref();
     let pointers = stack_pointers(root, identity.pid);
     let glibc = allocator.active.as_deref() == Some("glibc");
-    let transient_heap = may_have_transient_heap(&reading.mappings, probe);
+    // Where its addresses are known, no shape of a mapping is needed.
+    let is_placed = probe.is_some_and(|probe| probe.transient_heap.is_some());
+    let transient_heap = !is_placed && may_have_transient_heap(&reading.mappings, probe);
     let hints = RegionHints { stack_pointers: &pointers, glibc, transient_heap };
     let regions = classify(&reading.mappings, hints);
     let pagemap = Pagemap::open(&reading.directory).ok();

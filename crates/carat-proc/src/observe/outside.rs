@@ -66,9 +66,13 @@ pub fn known_figures(
     reading: Option<&OutsideReading>,
 ) -> HashMap<Identity, ProbeFigures> {
     let mut figures = reading.map(|reading| outside_figures(reading, members)).unwrap_or_default();
-    for (member, probe) in read_probe_figures(root, members) {
+    for (member, mut probe) in read_probe_figures(root, members) {
+        let read = figures.get(&member);
         // A probe that does not know the slots knows less than the reading.
-        if probe.slots_unknown.is_none() || !figures.contains_key(&member) {
+        if probe.slots_unknown.is_none() || read.is_none() {
+            // Only a reading of malloc tells that the probe's figures of malloc do not have it, too.
+            let read = read.filter(|read| read.malloc.is_some());
+            probe.transient_heap = read.and_then(|read| read.transient_heap.clone());
             figures.insert(member, probe);
         }
     }
@@ -100,6 +104,7 @@ pub(super) fn figures_of(census: &Census) -> ProbeFigures {
         allocator: walked(census),
         malloc_file: census.serving.as_ref().map(|serving| serving.file.clone()),
         heap_pages: heap.map(heap_ranges).unwrap_or_default(),
+        transient_heap: heap.and_then(|heap| heap.transient_heap).map(|(start, end)| start..end),
         slots_unknown: None,
         pools: heap.map(pools).unwrap_or_default(),
         live_slots: heap.map(HeapCensus::live_slots),
@@ -223,6 +228,7 @@ mod tests {
                 live: 200,
                 listed_free: 90,
             }],
+            transient_heap: Some((0x70_0000, 0x270_0000)),
             map: [0x30_0000, 0x10_0000, 0x11_0000].map(page).into(),
             ..HeapCensus::default()
         }
@@ -235,6 +241,7 @@ mod tests {
         let figures = figures_of(&census);
         assert_eq!(figures.basis, Basis::Outside);
         assert_eq!(figures.heap_pages, [0x10_0000..0x12_0000, 0x30_0000..0x32_0000]);
+        assert_eq!(figures.transient_heap, Some(0x70_0000..0x270_0000));
         assert_eq!((figures.live_slots, figures.live_slot_bytes()), (Some(200), Some(Bytes(8000))));
         assert_eq!(figures.pools[0].free, Some(100));
         assert_eq!(figures.empty_pages, Some(Bytes(128 * KIB)));

@@ -186,6 +186,7 @@ pub fn probe_figures(reading: &PageReading) -> ProbeFigures {
             .iter()
             .map(|range| range.start..range.start.saturating_add(range.bytes))
             .collect(),
+        transient_heap: None,
         slots_unknown: slots_unknown(reading),
         pools: reading.pools.iter().filter_map(pool).collect(),
         live_slots: reading.gc.get(Gc::LiveSlots),

@@ -5,6 +5,7 @@ use crate::observe::pagemap::Pagemap;
 use crate::observe::{MallocFigures, Mapping, Pages, ProbeFigures, Region};
 use carat_model::Bytes;
 use carat_model::ledger::{LedgerPart, PartKind};
+use std::ops::Range;
 
 /// Memory by purpose, before live and free are separated.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -24,7 +25,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Adds up mappings by region. Ruby's heap pages are subtracted from the mapping that contains them.
+    /// Adds up mappings by region. Ruby's heap pages and its transient heap are subtracted from the mapping that contains them.
     pub(super) fn of(
         mappings: &[Mapping],
         regions: &[Region],
@@ -40,9 +41,14 @@ impl Groups {
                 && mapping.rss.0 > 0
             {
                 // The page map is read later than the mapping, and can have more than it.
-                let slots = slot_amount(mapping, probe, pagemap.as_mut()).at_most(amount);
+                let heap_pages = probe.heap_within(&mapping.range);
+                let slots = amount_of(mapping, heap_pages, pagemap.as_mut()).at_most(amount);
                 amount.remove(slots);
                 groups.slots += slots;
+                let arena = probe.transient_within(&mapping.range);
+                let arena = amount_of(mapping, arena.into_iter(), pagemap.as_mut()).at_most(amount);
+                amount.remove(arena);
+                groups.transient += arena;
                 if matches!(region, Region::Arena | Region::MainArena) {
                     groups.slots_in_arenas += slots.resident;
                 }
@@ -150,15 +156,15 @@ impl Groups {
     }
 }
 
-/// Ruby's heap pages in one mapping, counted page by page, or without a page map in proportion to their size.
-fn slot_amount(
+/// The memory of these addresses of a mapping, counted page by page, or without a page map in proportion to their size.
+fn amount_of(
     mapping: &Mapping,
-    probe: &ProbeFigures,
+    ranges: impl Iterator<Item = Range<u64>>,
     pagemap: Option<&mut Pagemap<'_>>,
 ) -> MemoryAmount {
     let mut amount = MemoryAmount::default();
     let mut pagemap = pagemap;
-    for range in probe.heap_within(&mapping.range) {
+    for range in ranges {
         let pages = match pagemap.as_deref_mut().map(|pagemap| pagemap.pages(&range)) {
             Some(Ok(pages)) => pages,
             // Without a page map, its pages are as full as the mapping on average.
@@ -292,6 +298,25 @@ mod tests {
             .parts_with_probe(&probe);
         assert_eq!(megabytes(&parts, PartKind::MallocLive), 30);
         assert_eq!(parts.iter().map(|part| part.pss.0 / MB).sum::<u64>(), 40);
+    }
+
+    #[test]
+    fn a_transient_heap_that_the_kernel_joined_with_memory_of_malloc_is_told_by_its_address() {
+        // 32 MiB from 110 on, of which the page map is not read: as full as the mapping.
+        let probe = ProbeFigures {
+            transient_heap: Some(110 * MB..142 * MB),
+            heap_pages: Vec::new(),
+            ..probe()
+        };
+        for allocator in ["glibc", "jemalloc"] {
+            let probe = ProbeFigures { allocator: Some(allocator.into()), ..probe.clone() };
+            let mappings = [mapping(100, 64, 32), mapping(200, 8, 8)];
+            let regions = [Region::Anonymous, Region::File];
+            let parts =
+                Groups::of(&mappings, &regions, Some(&probe), None).parts_with_probe(&probe);
+            assert_eq!(megabytes(&parts, PartKind::TransientHeap), 16, "{allocator}");
+            assert_eq!(megabytes(&parts, PartKind::CodeAndFiles), 8, "{allocator}");
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct ProbeFigures {
     pub malloc_file: Option<String>,
     /// Addresses of Ruby's heap pages, in order and without overlap.
     pub heap_pages: Vec<Range<u64>>,
+    /// Addresses of the transient heap, if they are known.
+    pub transient_heap: Option<Range<u64>>,
     /// Why the probe does not know Ruby's slots; `None` if it knows them.
     pub slots_unknown: Option<String>,
     /// Slots by size.
@@ -99,6 +101,13 @@ impl ProbeFigures {
             .iter()
             .take_while(|range| range.start < within.end)
             .map(|range| range.start.max(within.start)..range.end.min(within.end))
+    }
+
+    /// The transient heap within these addresses, cut to them.
+    pub fn transient_within(&self, within: &Range<u64>) -> Option<Range<u64>> {
+        let heap = self.transient_heap.as_ref()?;
+        let cut = heap.start.max(within.start)..heap.end.min(within.end);
+        Some(cut).filter(|cut| !cut.is_empty())
     }
 }
 

@@ -15,7 +15,7 @@ mod tally;
 mod tests;
 mod walk;
 
-use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
+use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest, joined};
 use crate::malloc::data::{MallocCensus, MallocLayout, NoMalloc};
 use crate::malloc::present::PresentRuns;
 use crate::malloc::table::{Chunk, ChunkList, ChunkTable};
@@ -48,7 +48,9 @@ impl Allocator for Glibc {
         let mut mapped_chunks = ChunkList::default();
         let heaps = heaps(&readings);
         let not = NotMapped { heaps: &heaps, is_heap_page };
+        let mut stretches = heaps.clone();
         let mapped = find_mapped(memory, &not, &mut |chunk| {
+            stretches.push((chunk.address, chunk.end()));
             if keep {
                 mapped_chunks.push(chunk);
             }
@@ -75,7 +77,7 @@ impl Allocator for Glibc {
         let marks: Vec<(u64, u64)> =
             cached.chunks.iter().map(|cached| (cached.1, cached.2)).collect();
         mark_cached(&mut table, &marks);
-        Ok(MallocReading { census, chunks: table })
+        Ok(MallocReading { census, chunks: table, stretches: joined(stretches) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Malloc's memory that was made up, read.
 
-use super::fake_malloc::{BREAK, FakeMalloc, HEAP_BYTES, HEAPS, MAIN_ARENA};
+use super::fake_malloc::{BREAK, C_LIBRARY, FakeMalloc, HEAP_BYTES, HEAPS, MAIN_ARENA, MAPPED};
 use crate::fake::FakeMemory;
 use crate::malloc::{ChunkAmount, ChunkState, MallocReading, NoMalloc, read_malloc};
 use crate::memory::{Memory, MemoryRegion, PAGE};
@@ -285,6 +285,23 @@ fn of_a_program_of_another_kind_of_processor_no_malloc_is_looked_for() {
         let read = read_malloc(&mut memory, &|_| false, false);
         let refused = NoMalloc::OtherMachine { file: "libruby-3.1.so.3.1.2".into() };
         assert_eq!(read.err(), (!is_own).then_some(refused), "{machine}");
+    }
+}
+
+#[test]
+fn malloc_has_its_heaps_and_its_mapped_chunks_and_nothing_else() {
+    let mut memory = made(112).finish();
+    let beside = MAPPED + 0x4_0000;
+    memory.map_anonymous(beside, beside + (32 << 20));
+    let reading = read_malloc(&mut memory, &|_| false, false).unwrap();
+    for (address, is_own) in [
+        (BREAK, true),
+        (HEAPS + 0x1000, true),
+        (MAPPED + 0x1_0000, true),
+        (beside, false),
+        (C_LIBRARY, false),
+    ] {
+        assert_eq!(reading.covers(address), is_own, "{address:x}");
     }
 }
 

@@ -22,7 +22,7 @@ pub use data::{JemallocArena, JemallocCensus, JemallocCopy, LargeClass, PageAmou
 pub use decay::DecayTimes;
 pub use walk::EXTENT_BYTES;
 
-use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
+use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest, covers};
 use crate::malloc::data::{MallocCensus, NoMalloc};
 use crate::malloc::present::PresentRuns;
 use crate::malloc::table::{Chunk, ChunkList, ChunkState, ChunkTable};
@@ -65,12 +65,8 @@ impl Allocator for Jemalloc {
         let blocks: BTreeSet<(u64, u64)> =
             copies.iter().flat_map(|copy| copy.blocks.iter().copied()).collect();
         let extents: Vec<_> = copies.iter().map(|copy| (copy.root.layout, &copy.extents)).collect();
-        let occupied = occupied(&extents, &blocks);
-        let may_hold = |page: u64| {
-            let at = occupied.partition_point(|stretch| stretch.1 <= page);
-            let is_outside = occupied.get(at).is_none_or(|stretch| page < stretch.0);
-            is_outside && !(request.is_heap_page)(page)
-        };
+        let stretches = occupied(&extents, &blocks);
+        let may_hold = |page: u64| !covers(&stretches, page) && !(request.is_heap_page)(page);
         let mut census = MallocCensus::default();
         let mut own = JemallocCensus::default();
         let mut chunks = ChunkList::default();
@@ -93,7 +89,8 @@ impl Allocator for Jemalloc {
         }
         add_decays(memory, &copies, &mut own);
         census.jemalloc = Some(own);
-        Ok(MallocReading { census, chunks: ChunkTable::of(chunks, PresentRuns::of(memory)) })
+        let chunks = ChunkTable::of(chunks, PresentRuns::of(memory));
+        Ok(MallocReading { census, chunks, stretches })
     }
 }
 

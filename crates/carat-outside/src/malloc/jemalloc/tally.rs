@@ -4,7 +4,7 @@ use super::caches::ThreadCaches;
 use super::data::{JemallocArena, JemallocCensus, LargeClass, SlabClass};
 use super::layout::{Extent, TreeLayout};
 use super::walk::Extents;
-use crate::malloc::allocator::MallocRequest;
+use crate::malloc::allocator::{MallocRequest, joined};
 use crate::malloc::data::{ArenaCensus, ChunkSize};
 use crate::malloc::residency::ResidentPages;
 use crate::malloc::table::{Chunk, ChunkList, ChunkState};
@@ -400,12 +400,5 @@ pub(super) fn occupied(
         extents.all.iter().map(|extent| (extent.first_page(layout), extent.end(layout)))
     });
     let blocks = blocks.iter().map(|(start, bytes)| (*start, start.saturating_add(*bytes)));
-    let mut all: Vec<(u64, u64)> = extents.chain(blocks).collect();
-    all.sort_unstable();
-    all.dedup_by(|next, before| {
-        let touches = next.0 <= before.1;
-        before.1 = if touches { before.1.max(next.1) } else { before.1 };
-        touches
-    });
-    all
+    joined(extents.chain(blocks).collect())
 }

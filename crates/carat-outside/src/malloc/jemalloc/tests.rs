@@ -178,6 +178,16 @@ fn regions_in_caches_are_not_in_use_and_entries_of_old_are_dropped() {
 }
 
 #[test]
+fn what_the_kernel_joined_with_its_extents_is_not_its_memory() {
+    let mut made = made(0);
+    let slab = made.slab(0, 13, 5, 20);
+    let reading = read(&mut made.memory).unwrap();
+    assert!(reading.covers(slab) && reading.covers(BLOCK));
+    // In the mapping of extents, behind the last of them.
+    assert!(!reading.covers(EXTENTS + (63 << 20)));
+}
+
+#[test]
 fn two_jemallocs_of_different_layouts_are_both_read() {
     let first = made(0);
     let mut both = FakeJemalloc::new(first.memory, 5, 1);
