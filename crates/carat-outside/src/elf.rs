@@ -3,8 +3,8 @@
 //! This is right in containers, after an upgrade of the file, and when its path does not exist for us. Only symbols for
 //! dynamic linking are found (`DT_GNU_HASH`), which Ruby's are.
 
-use crate::bytes::{half_in, short_in, word_in};
-use crate::memory::Memory;
+use crate::bytes::{align_up, half_in, short_in, word_in};
+use crate::memory::{Memory, MemoryRegion, PAGE};
 use carat_ruby::version::RubyVersion;
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,6 +16,8 @@ const SEGMENTS: u16 = 64;
 const SEGMENT: usize = 56;
 /// Bytes of the dynamic section; more make no library.
 const DYNAMIC_LIMIT: u64 = 64 << 10;
+/// Bytes of a library's zeroed data at most.
+const LARGEST_ZEROED: u64 = 8 << 20;
 /// Symbols with the same hash bucket; more make no library.
 const CHAIN: u32 = 100_000;
 /// Files that are searched for Ruby.
@@ -180,6 +182,33 @@ pub(crate) fn zeroed_data(memory: &dyn Memory, base: u64) -> Vec<(u64, u64, u64)
     data.collect()
 }
 
+/// Where the zeroed data of a file ends that `region`, the mapping behind it, begins with; `None` if it begins with none. `file` is the
+/// mapping of the file's end.
+///
+/// The kernel maps zeroed data right behind the file, without a name, and may join it with other memory behind. The header of the file
+/// says how long it is; where the header is not in memory, as much counts as zeroed data can have.
+pub(crate) fn zeroed_end(
+    memory: &dyn Memory,
+    file: &MemoryRegion,
+    region: &MemoryRegion,
+) -> Option<u64> {
+    if region.inode != 0 || region.start != file.end {
+        return None;
+    }
+    let is_start =
+        |one: &&MemoryRegion| one.offset == 0 && (one.inode, &one.path) == (file.inode, &file.path);
+    let before = memory.regions().partition_point(|one| one.start <= file.start);
+    let data = match memory.regions()[..before].iter().rfind(is_start) {
+        Some(start) => zeroed_data(memory, start.start),
+        None => Vec::new(),
+    };
+    if data.is_empty() {
+        return Some(region.end.min(region.start.saturating_add(LARGEST_ZEROED)));
+    }
+    let own = data.into_iter().find(|(start, end, _)| *start <= file.end && file.end < *end);
+    own.map(|(_, end, _)| align_up(end, PAGE).min(region.end))
+}
+
 /// The tables of Ruby's library, or of the program that contains it; `None` if there is no Ruby.
 pub(crate) fn ruby_tables(memory: &dyn Memory) -> Option<ElfTables> {
     let mut all = libraries(memory).into_iter().map(|(_, base)| base);
@@ -273,4 +302,71 @@ fn libraries(memory: &dyn Memory) -> Vec<(String, u64)> {
     found.sort_by_key(|(rank, ..)| *rank);
     found.truncate(LIBRARIES);
     found.into_iter().map(|(_, path, base)| (path, base)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeMemory;
+
+    const BASE: u64 = 0x7f00_0000_0000;
+    /// Where its file ends.
+    const END: u64 = BASE + 2 * PAGE;
+
+    /// A library of two pages, with another mapping of 32 MiB behind it. Its data have so many bytes in memory.
+    fn library(data_bytes: Option<u64>) -> FakeMemory {
+        let mut memory = FakeMemory::default();
+        for (start, writable) in [(BASE, false), (BASE + PAGE, true)] {
+            memory.map(MemoryRegion {
+                start,
+                end: start + PAGE,
+                readable: true,
+                writable,
+                private: true,
+                offset: start - BASE,
+                inode: 7,
+                path: "/usr/lib/libx.so".to_owned(),
+                ..MemoryRegion::default()
+            });
+        }
+        memory.map_anonymous(END, END + (32 << 20));
+        if let Some(bytes) = data_bytes {
+            memory.write(BASE, b"\x7fELF\x02\x01");
+            // A shared object with one segment, whose table follows the header.
+            for (place, half) in [(16, 3), (54, 56), (56, 1_u16)] {
+                memory.write(BASE + place, &half.to_le_bytes());
+            }
+            memory.write_word(BASE + 32, 64);
+            // It is loaded, and read and written.
+            memory.write(BASE + 64, &[1, 0, 0, 0, 6, 0, 0, 0]);
+            for (place, word) in [(16, PAGE + 0x100), (32, PAGE - 0x100), (40, bytes)] {
+                memory.write_word(BASE + 64 + place, word);
+            }
+        }
+        memory
+    }
+
+    #[test]
+    fn zeroed_data_end_where_the_header_of_their_file_says_so() {
+        let end_of = |memory: &FakeMemory| {
+            let [_, file, behind] = memory.regions() else { panic!() };
+            zeroed_end(memory, file, behind)
+        };
+        // Data of three pages and a bit, of which not quite one is in the file.
+        assert_eq!(end_of(&library(Some(3 * PAGE))), Some(END + 3 * PAGE));
+        // All data are in the file, so what lies behind it belongs to somebody else.
+        assert_eq!(end_of(&library(Some(PAGE - 0x100))), None);
+        // More than the mapping has.
+        assert_eq!(end_of(&library(Some(1 << 30))), Some(END + (32 << 20)));
+        // Without a header, what zeroed data can have.
+        assert_eq!(end_of(&library(None)), Some(END + LARGEST_ZEROED));
+    }
+
+    #[test]
+    fn a_mapping_that_does_not_touch_a_file_has_no_zeroed_data() {
+        let memory = library(Some(3 * PAGE));
+        let [first, file, behind] = memory.regions() else { panic!() };
+        assert_eq!(zeroed_end(&memory, first, file), None);
+        assert_eq!(zeroed_end(&memory, first, behind), None);
+    }
 }

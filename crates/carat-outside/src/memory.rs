@@ -12,8 +12,6 @@ use std::time::Duration;
 pub const PAGE: u64 = 4096;
 /// [`PAGE`] as a length.
 pub const PAGE_LENGTH: usize = 4096;
-/// Zeroed data of a library is at most this large.
-const LARGEST_ZEROED: u64 = 8 << 20;
 /// Pages of one block of a [`PageTable`], which is 2 MiB.
 const BLOCK_PAGES: u64 = 512;
 
@@ -210,13 +208,6 @@ impl MemoryRegion {
         // What a JIT made is often executable and no longer writable.
         let written = self.writable || (self.anonymous() && self.executable);
         self.private && self.readable && written && !kernel && !device
-    }
-
-    /// Where a library's zeroed data ends, if this mapping begins with it: the kernel maps it right behind the library's file, which
-    /// ends at `file_end`, without a name, and may have joined it with other memory behind.
-    pub(crate) fn zeroed_end(&self, file_end: u64) -> Option<u64> {
-        let follows = self.inode == 0 && self.start == file_end;
-        follows.then(|| self.end.min(self.start.saturating_add(LARGEST_ZEROED)))
     }
 
     /// Whether `address` lies in the mapping.

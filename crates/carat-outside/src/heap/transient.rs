@@ -3,6 +3,7 @@
 //! It is found by Ruby's own record of it (`struct transient_heap`, transient_heap.c, the same in all of them), because its mapping
 //! has no name, and the kernel joins it with other memory beside it.
 
+use crate::elf::zeroed_end;
 use crate::memory::{Memory, for_each_word};
 use carat_ruby::version::{RubyVersion, TRANSIENT_HEAP};
 
@@ -15,18 +16,18 @@ pub(super) fn find_arena(memory: &dyn Memory, version: RubyVersion) -> Option<(u
     if !TRANSIENT_HEAP.contains(version) {
         return None;
     }
-    let mut file_end = None;
+    let mut file = None;
     for region in memory.regions() {
         let is_file = region.inode != 0;
         let end = match is_file {
             true => Some(region.end),
-            false => file_end.and_then(|file_end| region.zeroed_end(file_end)),
+            false => file.and_then(|file| zeroed_end(memory, file, region)),
         };
         let data = end.filter(|_| region.searched()).map(|end| (region.start, end));
         if let Some(start) = data.and_then(|data| arena_in(memory, data)) {
             return Some((start, start + ARENA));
         }
-        file_end = is_file.then_some(region.end);
+        file = is_file.then_some(region);
     }
     None
 }

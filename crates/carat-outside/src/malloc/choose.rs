@@ -1,6 +1,6 @@
 //! Which allocator serves a process, and so whose reader is asked.
 
-use crate::elf::foreign_library;
+use crate::elf::{foreign_library, zeroed_end};
 use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
 use crate::malloc::data::NoMalloc;
 use crate::malloc::glibc::Glibc;
@@ -12,8 +12,8 @@ use tracing::debug;
 /// Allocators by a part of their library's name.
 const OTHERS: [&str; 3] = [JEMALLOC, "mimalloc", "tcmalloc"];
 const JEMALLOC: &str = "jemalloc";
-/// Zeroed data of a library, which has no name in `maps`, is at most this large.
-const LIBRARY_TAIL: u64 = 8 << 20;
+/// A stack's guard has a few pages; what an allocator reserves and has not committed has more (64 KiB and more in mimalloc).
+const LARGEST_GUARD: u64 = 32 << 10;
 /// Start-up code allocates a little from glibc before another allocator takes over.
 const GLIBC_IN_USE: u64 = 3 << 20;
 
@@ -54,15 +54,19 @@ fn with_amount(
     let mut before: Option<&MemoryRegion> = None;
     for region in memory.regions() {
         let touching = before.filter(|before| before.end == region.start);
-        let is_stack = touching.is_some_and(|before| !before.readable);
-        let is_data =
-            touching.is_some_and(|before| before.inode != 0) && region.size() <= LIBRARY_TAIL;
+        let is_stack =
+            touching.is_some_and(|before| !before.readable && before.size() <= LARGEST_GUARD);
+        let data_end = touching
+            .filter(|before| before.inode != 0)
+            .and_then(|file| zeroed_end(memory, file, region));
         before = Some(region);
-        if region.anonymous() && region.writable && !is_stack && !is_data {
+        if region.anonymous() && region.writable && !is_stack {
             let places = region.pages.entries().filter(|(_, entry)| entry.present());
             let places =
                 places.map(|(page, _)| region.start.saturating_add(page.saturating_mul(PAGE)));
-            pages += places.filter(|page| !is_heap_page(*page)).count() as u64;
+            let may_own =
+                |page: &u64| data_end.is_none_or(|end| *page >= end) && !is_heap_page(*page);
+            pages += places.filter(may_own).count() as u64;
         }
     }
     NoMalloc::Other { name, present: pages * PAGE }

@@ -1,5 +1,6 @@
 //! The memory that is neither a heap page nor a chunk: data of libraries, stacks, and the rest.
 
+use crate::elf::zeroed_end;
 use crate::heap::Heap;
 use crate::malloc::ChunkTable;
 use crate::memory::{Memory, MemoryRegion, PAGE};
@@ -38,13 +39,11 @@ pub(crate) fn find_ground(
     };
     let stacks = ThreadRegions::find(memory, threads, &outside);
     let mut found = Vec::new();
-    let mut before: Option<(u64, String)> = None;
+    let mut file: Option<&MemoryRegion> = None;
     for region in memory.regions().iter().filter(|region| region.searched()) {
-        let (kind, end) = kind_of(region, &stacks, before.as_ref());
-        if let GroundKind::Library(name) = &kind
-            && region.inode != 0
-        {
-            before = Some((region.end, name.clone()));
+        let (kind, end) = kind_of(memory, region, &stacks, file);
+        if region.inode != 0 {
+            file = Some(region);
         }
         // A program break with chunks holds nothing else.
         let is_break = region.path == "[heap]" && chunks.begins_within(region.start, region.end);
@@ -64,19 +63,21 @@ pub(crate) fn find_ground(
 
 /// What a mapping belongs to, and where that ends: behind it lies other memory.
 fn kind_of(
+    memory: &dyn Memory,
     region: &MemoryRegion,
     stacks: &ThreadRegions,
-    before: Option<&(u64, String)>,
+    file: Option<&MemoryRegion>,
 ) -> (GroundKind, u64) {
+    let library = |file: &MemoryRegion| GroundKind::Library(printable(file.file_name()));
     if region.inode != 0 && !region.anonymous() {
-        return (GroundKind::Library(printable(region.file_name())), region.end);
+        return (library(region), region.end);
     }
     if let Some(thread) = stacks.thread_of(region) {
         return (GroundKind::Thread(thread), region.end);
     }
-    let zeroed = before.and_then(|(end, name)| Some((name, region.zeroed_end(*end)?)));
+    let zeroed = file.and_then(|file| Some((file, zeroed_end(memory, file, region)?)));
     match zeroed {
-        Some((name, end)) => (GroundKind::Library(name.clone()), end),
+        Some((file, end)) => (library(file), end),
         None => (GroundKind::Other, region.end),
     }
 }

@@ -1,8 +1,9 @@
 //! What lies on a page of the child.
 
+use crate::elf::zeroed_end;
 use crate::heap::{Bitmap, Heap};
 use crate::jit::Jit;
-use crate::memory::{MemoryRegion, PAGE};
+use crate::memory::{Memory, MemoryRegion, PAGE};
 use crate::unshared::table::Area;
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,8 +12,6 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Zeroed data after the data of a library is rarely larger.
-const LARGEST_ZEROED: u64 = 1 << 20;
 /// Mappings that nobody may read, and that are larger, are reservations without pages.
 const RESERVATION: u64 = 1 << 30;
 /// Entries of the page map read at once.
@@ -21,16 +20,22 @@ const ENTRIES: u64 = 8192;
 /// The areas of mappings, apart from heap pages and chunks, which are found by address.
 pub(super) struct Ground<'a> {
     heap: &'a Heap,
-    regions: HashMap<u64, Area>,
+    /// By the start of a mapping: its area, and where that ends; behind it lies other memory.
+    regions: HashMap<u64, (Area, u64)>,
 }
 
 impl<'a> Ground<'a> {
-    pub(super) fn new(regions: &[MemoryRegion], heap: &'a Heap, jit: Option<&Jit>) -> Self {
+    pub(super) fn new(memory: &dyn Memory, heap: &'a Heap, jit: Option<&Jit>) -> Self {
+        let regions = memory.regions();
         let areas = regions.iter().enumerate().map(|(at, region)| {
             let before = at.checked_sub(1).and_then(|before| regions.get(before));
             let before = before.filter(|before| before.end == region.start);
             let is_jit = jit.is_some_and(|jit| jit.is_code(region));
-            (region.start, if is_jit { Area::Jit } else { area_of(region, before) })
+            let area = match is_jit {
+                true => (Area::Jit, region.end),
+                false => area_of(memory, region, before),
+            };
+            (region.start, area)
         });
         Self { heap, regions: areas.collect() }
     }
@@ -43,23 +48,27 @@ impl<'a> Ground<'a> {
         if self.heap.is_transient(page) {
             return Area::TransientHeap;
         }
-        self.regions.get(&region.start).copied().unwrap_or(Area::Other)
+        let area = self.regions.get(&region.start).filter(|(_, end)| page < *end);
+        area.map_or(Area::Other, |(area, _)| *area)
     }
 }
 
-fn area_of(region: &MemoryRegion, before: Option<&MemoryRegion>) -> Area {
+/// The area that a mapping begins with, and where that ends.
+fn area_of(
+    memory: &dyn Memory,
+    region: &MemoryRegion,
+    before: Option<&MemoryRegion>,
+) -> (Area, u64) {
     if region.inode != 0 {
-        return Area::LibraryData;
+        return (Area::LibraryData, region.end);
     }
     let plain = region.path.is_empty() || region.path.starts_with("[anon");
     if region.path == "[stack]" || (plain && before.is_some_and(|before| !before.readable)) {
-        return Area::Stacks;
+        return (Area::Stacks, region.end);
     }
-    let behind_data = before.is_some_and(|before| before.inode != 0 && before.writable);
-    if plain && behind_data && region.size() <= LARGEST_ZEROED {
-        return Area::LibraryData;
-    }
-    Area::Other
+    let file = before.filter(|before| plain && before.inode != 0 && before.writable);
+    let zeroed = file.and_then(|file| zeroed_end(memory, file, region));
+    zeroed.map_or((Area::Other, region.end), |end| (Area::LibraryData, end))
 }
 
 /// Addresses of the descriptors of heap pages with their bitmaps, in order.
@@ -126,6 +135,9 @@ pub(super) fn count_files(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeMemory;
+    use crate::fake_ruby::FakeRuby;
+    use carat_ruby::version::V3_3;
 
     fn region(start: u64, end: u64, path: &str) -> MemoryRegion {
         MemoryRegion {
@@ -146,13 +158,30 @@ mod tests {
         let zeroed = region(0x2000, 0x3000, "");
         let guard = MemoryRegion { readable: false, ..region(0x4000, 0x5000, "") };
         let stack = region(0x5000, 0x9000, "");
+        let memory = FakeMemory::default();
         for (one, before, area) in [
             (&library, None, Area::LibraryData),
             (&zeroed, Some(&library), Area::LibraryData),
             (&zeroed, None, Area::Other),
             (&stack, Some(&guard), Area::Stacks),
         ] {
-            assert_eq!(area_of(one, before), area, "{one:?}");
+            assert_eq!(area_of(&memory, one, before), (area, one.end), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn zeroed_data_that_the_kernel_joined_with_other_memory_are_data_of_their_library() {
+        let mut memory = FakeRuby::new(9, 40).memory;
+        let heap = Heap::find(&memory, V3_3).unwrap();
+        memory.map(region(0x1000, 0x2000, "/usr/lib/libjemalloc.so.2"));
+        // jemalloc's have 2 MiB; what was mapped behind has 30 more.
+        memory.map(region(0x2000, 0x2000 + (32 << 20), ""));
+        let ground = Ground::new(&memory, &heap, None);
+        let joined = memory.region(0x2000).unwrap();
+        for (offset, area) in
+            [(0, Area::LibraryData), (2 << 20, Area::LibraryData), (31 << 20, Area::Other)]
+        {
+            assert_eq!(ground.area(joined, 0x2000 + offset), area, "{offset}");
         }
     }
 

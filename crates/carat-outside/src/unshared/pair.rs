@@ -214,7 +214,7 @@ fn compare_pages(
     holder: &dyn Fn(usize) -> ChunkHolder,
     tally: &mut Tally,
 ) -> bool {
-    let ground = Ground::new(child.regions(), heap, jit);
+    let ground = Ground::new(child, heap, jit);
     let descriptors = Descriptors::of(heap);
     let moves = Moves::find((parent, child), heap);
     let chunks = malloc.map(|malloc| ChunkView {

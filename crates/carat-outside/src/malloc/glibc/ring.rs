@@ -5,6 +5,7 @@
 //! empty bin's two pointers point at the bin itself, which no other data does 127 times in a row.
 
 use crate::bytes::word_in;
+use crate::elf::zeroed_end;
 use crate::malloc::data::NoMalloc;
 use crate::malloc::glibc::cursor::PageCursor;
 use crate::memory::{Memory, MemoryRegion, PAGE};
@@ -33,8 +34,6 @@ const SEARCHED: u64 = 16 << 20;
 const EXAMINED: u64 = 512;
 /// The bins start within so many bytes of their arena.
 const ARENA_HEAD: u64 = 512;
-/// The zeroed data of a library, which has no name in `maps`, is at most this large.
-const LIBRARY_TAIL: u64 = 1 << 20;
 
 /// The arenas of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,16 +100,15 @@ impl ArenaRing {
 fn library_data(memory: &dyn Memory) -> Vec<(u64, u64)> {
     let regions = memory.regions();
     let mut found: Vec<(bool, u64, u64)> = Vec::new();
-    let mut before: Option<&MemoryRegion> = None;
+    let mut file: Option<&MemoryRegion> = None;
     for region in regions.iter().filter(|region| region.searched() && region.writable) {
-        let follows = before.is_some_and(|before| before.end == region.start);
-        // The part of a library's data that starts as zero is a mapping of its own, behind the one with the name.
-        let tail = region.path.is_empty() && follows && region.size() < LIBRARY_TAIL;
         if !region.anonymous() {
-            before = Some(region);
+            file = Some(region);
             found.push((is_c_library(region), region.start, region.end));
-        } else if let (true, Some(owner)) = (tail, before.take()) {
-            found.push((is_c_library(owner), region.start, region.end));
+        } else if let Some(owner) = file
+            && let Some(end) = zeroed_end(memory, owner, region)
+        {
+            found.push((is_c_library(owner), region.start, end));
         }
     }
     found.sort_by_key(|(c_library, start, _)| (!c_library, *start));

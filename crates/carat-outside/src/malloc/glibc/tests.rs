@@ -203,6 +203,26 @@ fn a_ring_of_arenas_that_does_not_close_is_refused() {
     assert_eq!(refused.err(), Some(NoMalloc::NoMainArena));
 }
 
+#[test]
+fn the_main_arena_is_found_in_zeroed_data_that_the_kernel_joined_with_other_memory() {
+    let mut memory = FakeMemory::default();
+    memory.map(MemoryRegion {
+        start: C_LIBRARY - PAGE,
+        end: C_LIBRARY,
+        readable: true,
+        writable: true,
+        private: true,
+        inode: 9,
+        path: "/usr/lib/x86_64-linux-gnu/libc.so.6".to_owned(),
+        ..MemoryRegion::default()
+    });
+    memory.map_anonymous(C_LIBRARY, C_LIBRARY + (32 << 20));
+    let mut made = FakeMalloc::new(memory, 112);
+    made.chunk(0, 0x1000, true);
+    let main = &read(&mut made.finish()).census.arenas[0];
+    assert_eq!(main.in_use, ChunkAmount::resident(1, 0x1000));
+}
+
 /// Bytes of the pages in memory that belong to no file.
 fn anonymous(memory: &FakeMemory) -> u64 {
     let regions = memory.regions().iter().filter(|region| region.inode == 0);
@@ -233,6 +253,31 @@ fn of_an_allocator_that_is_not_walked_heap_pages_and_stacks_are_not_its_memory()
     let refused = read_malloc(&mut memory, &is_heap_page, false).unwrap_err();
     assert_eq!(refused, NoMalloc::Other { name: "mimalloc".into(), present: all + PAGE });
     assert!(refused.to_string().contains("which is not walked"), "{refused}");
+}
+
+#[test]
+fn all_memory_that_an_allocator_without_a_walk_can_have_counts() {
+    let mut memory = made(112).finish();
+    let all = anonymous(&memory);
+    map_library(&mut memory, "/usr/lib/libmimalloc.so.2.0");
+    let joined = LIBRARY + PAGE;
+    // Zeroed data that the kernel joined with other memory, of which one page is surely not data of the library.
+    memory.map_anonymous(joined, joined + (32 << 20));
+    // Segments of which the start is reserved and the rest is committed: these are no guards of stacks.
+    let reserved = joined + (64 << 20);
+    memory.map(MemoryRegion {
+        start: reserved,
+        end: reserved + (1 << 20),
+        private: true,
+        ..MemoryRegion::default()
+    });
+    let committed = reserved + (1 << 20);
+    memory.map_anonymous(committed, committed + (31 << 20));
+    for page in [joined, joined + (31 << 20), committed, committed + (30 << 20)] {
+        memory.write(page, &[1]);
+    }
+    let refused = read_malloc(&mut memory, &|_| false, false).unwrap_err();
+    assert_eq!(refused, NoMalloc::Other { name: "mimalloc".into(), present: all + 3 * PAGE });
 }
 
 /// Where a further library is mapped.
