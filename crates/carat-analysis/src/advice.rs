@@ -394,11 +394,18 @@ fn free_malloc(ledger: &Ledger) -> Option<Finding> {
     if !is_worthwhile(ledger, most) {
         return None;
     }
-    let (setting, remedy) = if ledger.processes.iter().any(is_glibc) {
-        (("trim", "full-gc".to_owned()), "return whole free pages to the kernel after full GCs")
-    } else {
-        let conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true".to_owned();
-        (("malloc_conf", conf), "make the allocator return free memory sooner")
+    // Of the allocator that keeps most: the settings of one do nothing for another.
+    let keepers = ledger.processes.iter();
+    let keeper = keepers.max_by_key(|one| part_of(one, PartKind::MallocFree).map(|part| part.pss));
+    let (setting, remedy) = match keeper.and_then(|one| one.allocator.active.as_deref()) {
+        Some("glibc") => {
+            (Some(("trim", "full-gc")), "return whole free pages to the kernel after full GCs")
+        }
+        Some("jemalloc") => {
+            let conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true";
+            (Some(("malloc_conf", conf)), "make the allocator return free memory sooner")
+        }
+        _ => (None, "the options of its allocator say when it returns free memory"),
     };
     Some(Finding {
         code: "malloc-free",
@@ -407,7 +414,7 @@ fn free_malloc(ledger: &Ledger) -> Option<Finding> {
             percent(ledger, free)
         ),
         remedy: remedy.into(),
-        setting: Some(setting),
+        setting: setting.map(|(name, value)| (name, value.to_owned())),
         shrinks: vec![PartKind::MallocFree],
         at_most: Some(most),
     })

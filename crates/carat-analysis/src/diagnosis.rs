@@ -531,13 +531,35 @@ fn help_row(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -
     let text = if ledger.parts.is_empty() || !ledger.unread.is_empty() {
         "unknown: not all of it could be read".to_owned()
     } else if share(unknown, ledger.pss) >= WORTH_A_ROW {
-        format!("no setting is known to: {unknown} cannot be told apart into live and free")
+        let mut read = reading.map_or(&[][..], |reading| &reading.processes).iter();
+        let why = read.find_map(|one| one.reason(CensusPart::Malloc));
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        format!("no setting is known to: {unknown} cannot be told apart into live and free{why}")
+    } else if let Some((free, allocator)) = free_without_setting(ledger) {
+        format!(
+            "no setting is known to: {free} is free in {allocator}, whose own options say when it returns memory"
+        )
     } else if !ledger.processes.iter().any(is_ruby) {
         "no setting: it is no Ruby, or its Ruby was not read".to_owned()
     } else {
         in_use(ledger, source)
     };
     row(DiagnosisKind::Help, None, text)
+}
+
+/// Free memory of an allocator for which there are no settings that return it, with its name.
+fn free_without_setting(ledger: &Ledger) -> Option<(Bytes, &str)> {
+    let free_of = |process: &ProcessLedger| {
+        let free = process.parts.iter().find(|part| part.kind == PartKind::MallocFree);
+        free.map(|part| part.pss).unwrap_or_default()
+    };
+    let others = ledger.processes.iter().filter(|process| {
+        !matches!(process.allocator.active.as_deref(), None | Some("glibc" | "jemalloc"))
+    });
+    let free: Bytes = others.clone().map(free_of).sum();
+    let keeper = others.max_by_key(|process| free_of(process))?;
+    (share(free, ledger.pss) >= WORTH_A_ROW)
+        .then(|| (free, keeper.allocator.active.as_deref().unwrap_or_default()))
 }
 
 /// What is said where no setting helps and garbage was told apart. Memory that nobody is known to hold may have leaked, so the

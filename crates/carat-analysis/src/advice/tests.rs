@@ -431,3 +431,32 @@ fn free_memory_of_malloc_that_no_trim_can_return_is_no_finding() {
         assert_eq!(number, expected, "{found:?}");
     }
 }
+
+#[test]
+fn free_memory_is_answered_with_settings_of_the_allocator_that_keeps_it() {
+    let setting = |serving: &[(Option<&str>, u64)]| {
+        let processes = serving.iter().zip(1..).map(|(&(active, free), pid)| ProcessLedger {
+            parts: vec![part(PartKind::MallocFree, free, free)],
+            allocator: DetectedAllocator {
+                active: active.map(str::to_owned),
+                ..DetectedAllocator::default()
+            },
+            ..process(pid, 0)
+        });
+        let tree = Ledger {
+            pss: Bytes(100 * MB),
+            parts: vec![part(PartKind::MallocFree, 30, 30)],
+            processes: processes.collect(),
+            ..Ledger::default()
+        };
+        let found = plain(&tree).into_iter().find(|finding| finding.code == "malloc-free");
+        found.unwrap().setting.map(|(name, _)| name)
+    };
+    assert_eq!(setting(&[(Some("glibc"), 30)]), Some("trim"));
+    assert_eq!(setting(&[(Some("jemalloc"), 30)]), Some("malloc_conf"));
+    for other in [Some("mimalloc"), Some("tcmalloc"), Some("musl"), None] {
+        assert_eq!(setting(&[(other, 30)]), None, "{other:?}");
+        // A small helper beside it changes nothing.
+        assert_eq!(setting(&[(Some("glibc"), 1), (other, 29)]), None, "{other:?}");
+    }
+}

@@ -467,3 +467,29 @@ fn ended() -> RecordingEnd {
         allocations: None,
     }
 }
+
+#[test]
+fn of_an_allocator_that_is_not_walked_the_help_says_so_and_names_no_setting_of_another() {
+    let reason = "its allocator is mimalloc, which is not walked";
+    let unknown = vec![UnknownPart { part: CensusPart::Malloc, reason: reason.into() }];
+    let reading = of_process(Census { unknown, ..Census::default() });
+    let parts = vec![part(PartKind::SlotsLive, 4), part(PartKind::Malloc, 96)];
+    let mut tree = ledger(parts, Vec::new());
+    tree.processes[0].allocator.active = Some("mimalloc".into());
+    let found = diagnosis(&tree, Some(&reading), None);
+    assert_eq!(
+        says(&found, DiagnosisKind::Help),
+        format!(
+            "no setting is known to: 96.00 MB cannot be told apart into live and free: {reason}"
+        )
+    );
+    // With the probe the allocator itself says how much is free.
+    let parts = vec![part(PartKind::MallocLive, 60), part(PartKind::MallocFree, 40)];
+    let mut tree = ledger(parts.clone(), Vec::new());
+    tree.processes[0].parts = parts;
+    tree.processes[0].allocator.active = Some("tcmalloc".into());
+    assert_eq!(
+        says(&diagnosis(&tree, None, None), DiagnosisKind::Help),
+        "no setting is known to: 40.00 MB is free in tcmalloc, whose own options say when it returns memory"
+    );
+}

@@ -234,7 +234,7 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
             "memory from malloc that is not freed: contents of kept objects or a native extension"
         }
         TrackedPart::MallocFree => {
-            "free memory inside malloc, which is fragmentation and not a leak: try `arena_max`, `trim` or another `allocator`"
+            "free memory inside malloc, which is fragmentation and not a leak: try another `allocator`, or `arena_max` or `trim` with glibc's malloc"
         }
         // Only if the inner parts are decided: what is undecided may still be the cause.
         _ if is_decided(parts, TrackedPart::KeptObjects)
