@@ -84,23 +84,40 @@ module Jemalloc
     1
   end
 
-  # Threads that allocate and free without a pause, and hold about as much all the time.
-  def churn
+  # Threads that allocate and free without a pause, and hold about as much all the time: so many strings of 60 sizes.
+  def churn(number = 5000, least = 100, step = 53)
     GC.disable
     $churn = Array.new(2) do
       Thread.new do
-        texts = Array.new(60) { |i| 'z' * (100 + i * 53) }
-        kept = Array.new(5000) { |i| String.new << texts[i % 60] }
+        texts = Array.new(60) { |i| 'z' * (least + i * step) }
+        kept = Array.new(number) { |i| String.new << texts[i % 60] }
         i = 0
         loop do
           i += 1
-          kept[i * 7 % 5000].clear << texts[i * 11 % 60]
+          kept[i * 7 % number].clear << texts[i * 11 % 60]
           # Whoever asks need not wait until the time of a thread is over.
           Thread.pass if (i % 200).zero?
         end
       end
     end
     sleep 0.5
+    1
+  end
+
+  # The same with strings that have extents of their own, so that free ones become unused pages.
+  def churn_extents
+    churn(400, 20_000, 1000)
+  end
+
+  # Returns all unused pages, again and again.
+  def keep_purging
+    $purging = Thread.new { loop { purge && sleep(0.003) } }
+    1
+  end
+
+  # Forks processes that end at once, one after the other.
+  def keep_forking
+    $forking = Thread.new { loop { Process.wait(fork { exit!(true) }) && sleep(0.01) } }
     1
   end
 
