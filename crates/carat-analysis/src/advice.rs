@@ -162,25 +162,31 @@ fn unused_allocator(ledger: &Ledger) -> Option<Finding> {
 /// pages shared, because it does not scatter what a collection writes to.
 fn other_allocator(ledger: &Ledger, is_cluster: bool) -> Option<Finding> {
     // One finding about the allocator at a time: first make the requested one work.
-    let is_found = unused_allocator(ledger).is_some() || !ledger.processes.iter().any(is_glibc);
-    let free = ledger.part(PartKind::MallocFree).filter(|_| !is_found)?;
-    let live = part(ledger, PartKind::MallocLive);
+    if unused_allocator(ledger).is_some() {
+        return None;
+    }
+    // Of its processes alone: a shell that started a server with another allocator is in its tree.
+    let of_glibc = ledger.processes.iter().filter(|process| is_glibc(process));
+    let sum = |kind| {
+        let parts = of_glibc.clone().filter_map(|process| part_of(process, kind));
+        parts.map(|part| part.pss).sum::<Bytes>()
+    };
+    let (free, live) = (sum(PartKind::MallocFree), sum(PartKind::MallocLive));
     // On a cluster it also keeps pages shared, so even little free memory is a reason.
-    let is_enough = is_cluster || is_loose(free.pss, live);
-    if !is_enough || !is_worthwhile(ledger, free.pss) {
+    let is_enough = is_cluster || is_loose(free, live);
+    if !is_enough || !is_worthwhile(ledger, free) {
         return None;
     }
     Some(Finding {
         code: ALLOCATOR,
         evidence: format!(
-            "glibc's malloc holds {} ({:.0} %) that is resident and free",
-            free.pss,
-            percent(ledger, free.pss)
+            "glibc's malloc holds {free} ({:.0} %) that is resident and free",
+            percent(ledger, free)
         ),
         remedy: "an allocator that keeps less free memory in each arena".into(),
         setting: Some(("allocator", "jemalloc".into())),
         shrinks: vec![PartKind::MallocFree],
-        at_most: Some(free.pss),
+        at_most: Some(free),
     })
 }
 

@@ -67,6 +67,7 @@ fn a_leak_of_what_is_in_use_is_not_answered_by_an_allocator() {
         private: Bytes(10 * MB),
         resident: Bytes(10 * MB),
     }];
+    leaking.processes[0].parts = leaking.parts.clone();
     leaking.processes[0].swap = Some(Bytes(MB));
     let beside = |part, kind, low| {
         let growth = PartGrowth {
@@ -107,6 +108,7 @@ fn a_ledger_without_its_processes_has_no_findings() {
         private: known.pss,
         resident: known.pss,
     }];
+    known.processes[0].parts = known.parts.clone();
     assert_eq!(codes(&known), ["allocator", "malloc-free"]);
     known.processes.clear();
     assert_eq!(codes(&known), [""; 0]);
@@ -157,6 +159,8 @@ fn another_allocator_is_never_suggested_for_live_memory() {
     for kind in [PartKind::Malloc, PartKind::MallocLive] {
         let mut tree = cluster();
         tree.parts = vec![part(kind, 250, 250), part(PartKind::MallocFree, 5, 5)];
+        tree.processes.iter_mut().for_each(|process| process.parts.clear());
+        tree.processes[0].parts = tree.parts.clone();
         assert!(!codes(&tree).contains(&"allocator"), "{kind:?}");
     }
 }
@@ -167,6 +171,7 @@ fn another_allocator_is_not_suggested_where_little_is_free_beside_what_is_live()
         let mut tree = ledger(process(10, 1));
         tree.parts =
             vec![part(PartKind::MallocLive, live, live), part(PartKind::MallocFree, free, free)];
+        tree.processes[0].parts = tree.parts.clone();
         assert_eq!(codes(&tree).contains(&"allocator"), expected, "{live} {free}");
     }
 }
@@ -458,5 +463,22 @@ fn free_memory_is_answered_with_settings_of_the_allocator_that_keeps_it() {
         assert_eq!(setting(&[(other, 30)]), None, "{other:?}");
         // A small helper beside it changes nothing.
         assert_eq!(setting(&[(Some("glibc"), 1), (other, 29)]), None, "{other:?}");
+    }
+}
+
+#[test]
+fn free_memory_of_another_allocator_is_not_told_as_that_of_glibc() {
+    let wrapper = process(1, 0);
+    let mut server = process(2, 1);
+    server.parts = vec![part(PartKind::MallocFree, 30, 30), part(PartKind::MallocLive, 40, 40)];
+    for (active, expected) in [("glibc", true), ("jemalloc", false), ("tcmalloc", false)] {
+        server.allocator.active = Some(active.into());
+        let tree = Ledger {
+            pss: Bytes(100 * MB),
+            parts: server.parts.clone(),
+            processes: vec![wrapper.clone(), server.clone()],
+            ..Ledger::default()
+        };
+        assert_eq!(codes(&tree).contains(&"allocator"), expected, "{active}");
     }
 }
