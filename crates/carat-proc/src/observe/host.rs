@@ -33,6 +33,10 @@ pub struct HostLook {
     pub longest: Duration,
     /// Unix time in milliseconds.
     pub now_ms: u64,
+    /// Time since the machine started by the clock in which the kernel counts the start of processes (`CLOCK_BOOTTIME`,
+    /// proc_pid_stat(5)); without it no start is known. `/proc/uptime` and `btime` of `/proc/stat` do not say it: lxcfs shows those of
+    /// a container there.
+    pub up: Option<Duration>,
     /// Only the tree with this process.
     pub only: Option<u32>,
 }
@@ -70,13 +74,12 @@ pub fn ruby_trees(root: &ProcRoot, look: HostLook) -> HostTrees {
     if let (Err(error), false) = (&glancer, groups.is_empty()) {
         notes.insert(format!("allocators are unknown: {error}"));
     }
-    let boot = boot_seconds(root);
     let mut trees: Vec<RubyTree> = Vec::new();
     for group in groups {
         let mut tree =
             Reading { root, all: &all, started, look, missing: BTreeSet::new() }.tree(&group);
         let first = group.members.first().and_then(|first| all.get(&first.pid));
-        tree.since_ms = first.zip(boot).and_then(|(first, boot)| since_ms(&first.stat, boot));
+        tree.since_ms = first.and_then(|first| since_ms(&first.stat, look));
         glance_at(root, &group, (glancer.as_ref().ok(), &all), &mut tree);
         // Empty where all of them have ended meanwhile.
         if !tree.processes.is_empty() {
@@ -190,15 +193,12 @@ fn signs_of(root: &ProcRoot, found: &SeenProcess, random: bool) -> ForestSigns {
     }
 }
 
-/// When the machine began, in Unix seconds (`btime`, proc_stat(5)).
-fn boot_seconds(root: &ProcRoot) -> Option<u64> {
-    let text = fs::read_to_string(root.path().join("stat")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
-}
-
-fn since_ms(stat: &Stat, boot: u64) -> Option<u64> {
-    let ticks = stat.start_ticks.checked_mul(1000)? / rustix::param::clock_ticks_per_second();
-    boot.checked_mul(1000)?.checked_add(ticks)
+/// When a process began, in Unix milliseconds.
+fn since_ms(stat: &Stat, look: HostLook) -> Option<u64> {
+    let started = stat.start_ticks.checked_mul(1000)? / rustix::param::clock_ticks_per_second();
+    // One that was started since then is as old as nothing.
+    let age = u64::try_from(look.up?.as_millis()).ok()?.saturating_sub(started);
+    look.now_ms.checked_sub(age)
 }
 
 /// Reads one tree.
@@ -424,8 +424,10 @@ mod tests {
         );
         fs::create_dir_all(at.join("proc/sys/kernel")).unwrap();
         fs::write(at.join("proc/sys/kernel/randomize_va_space"), "2\n").unwrap();
-        fs::write(at.join("proc/stat"), "cpu 1\nbtime 1000\n").unwrap();
-        let look = HostLook { longest: Duration::from_secs(60), now_ms: 5, only: None };
+        // As lxcfs shows the start of a container, from which no start counts.
+        fs::write(at.join("proc/stat"), "cpu 1\nbtime 1100\n").unwrap();
+        let up = Some(Duration::from_secs(200));
+        let look = HostLook { longest: Duration::from_secs(60), now_ms: 1_200_000, up, only: None };
         let root = ProcRoot::new(at.join("proc"));
         let found = ruby_trees(&root, look);
         let pids: Vec<u32> = found.trees.iter().map(|tree| tree.pid).collect();
@@ -463,7 +465,7 @@ mod tests {
             );
             fs::write(at.join(format!("proc/{pid}/stat")), stat).unwrap();
         }
-        let look = HostLook { longest: Duration::from_secs(60), now_ms: 5, only: None };
+        let look = HostLook { longest: Duration::from_secs(60), now_ms: 5, up: None, only: None };
         let found = ruby_trees(&ProcRoot::new(at.join("proc")), look);
         assert_eq!(found.trees[0].pss, Some(Bytes(1_024_000)), "{found:?}");
         assert_eq!(found.trees[0].processes.len(), 1);

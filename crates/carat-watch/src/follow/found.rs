@@ -29,8 +29,9 @@ impl<S: Senses> Follower<S> {
         if !found && self.finder.next.is_some_and(|next| now.since < next) {
             return;
         }
-        // No time for processor shares: a watch has its own samples.
-        let look = HostLook { longest: Duration::ZERO, now_ms: now.wall_ms, only: None };
+        // No time for proportional memory: a watch has its own samples. Nor does it ask when a tree began.
+        let (longest, now_ms) = (Duration::ZERO, now.wall_ms);
+        let look = HostLook { longest, now_ms, up: None, only: None };
         let host = ruby_trees(&self.root, look);
         let mut there = BTreeSet::new();
         let (mut new, mut left_out) = (0, 0);
