@@ -239,9 +239,10 @@ fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup>
         return None;
     }
     let top = beside.join(mount.folder.trim_start_matches('/'));
+    // A group for which the memory controller is off has no such file: version 2 charges its processes to the nearest one above for
+    // which it is on (cgroup-v2.rst, "Enabling and Disabling").
+    let below = below.ancestors().find(|level| top.join(level).join("memory.stat").is_file())?;
     let folder = top.join(below);
-    // A group for which the memory controller is off has no such file.
-    folder.join("memory.stat").is_file().then_some(())?;
     let mut limits: Vec<GroupLimit> = Vec::new();
     for level in below.ancestors() {
         let place = top.join(level);

@@ -144,6 +144,27 @@ mod tests {
     }
 
     #[test]
+    fn in_version_2_a_group_without_the_memory_controller_is_charged_to_the_nearest_one_that_has_it()
+     {
+        let folder = TempDir::new().unwrap();
+        write(
+            &folder,
+            &[
+                ("proc/self/mountinfo", MOUNT_TWO),
+                ("proc/7/cgroup", "0::/pod/web/init/ruby\n"),
+                ("sys/fs/cgroup/pod/web/init/ruby/cgroup.procs", "7\n"),
+                ("sys/fs/cgroup/pod/web/memory.stat", STAT_TWO),
+                ("sys/fs/cgroup/pod/web/memory.current", "840\n"),
+                ("sys/fs/cgroup/pod/web/memory.max", "1000\n"),
+            ],
+        );
+        let group = seen(&folder).unwrap();
+        assert_eq!((group.name.as_str(), group.current), ("/pod/web", Some(Bytes(840))));
+        assert_eq!(group.nearest_limit().map(|limit| limit.limit), Some(Bytes(1000)));
+        assert_eq!(group.other_processes, Some(0));
+    }
+
+    #[test]
     fn in_version_1_swap_counts_against_a_limit_of_its_own_and_no_limit_is_none() {
         let folder = TempDir::new().unwrap();
         let group = "sys/fs/cgroup/memory/app";
