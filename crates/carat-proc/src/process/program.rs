@@ -132,10 +132,9 @@ fn of_title(title: &str) -> Option<Program> {
             // An agent serves every app, and what follows its name is none of them.
             name.app = app.map(str::to_owned).filter(|_| !is_agent(role.as_ref()));
         }
-        "resque" | "thin" => {
-            name.version = version(rest.trim_end_matches(':'));
-            name.app = bracketed(title);
-        }
+        // In brackets stand the class of a job, or pids: `Processing mail since 1700000000 [MailJob]`.
+        "resque" => name.version = version(rest),
+        "thin" => name.app = bracketed(title),
         _ => {}
     }
     Some(Program { name, role: role.or_else(|| role_in(program, title)) })
@@ -251,7 +250,15 @@ mod tests {
             ("Passenger AppPreloader: /srv/a", "passenger", "", "/srv/a", Some(Preloader)),
             ("Passenger RubyApp: /srv/a (production)", "passenger", "", "/srv/a", Some(Worker)),
             ("resque-2.6.0: Waiting for *", "resque", "2.6.0", "", None),
-            ("resque-2.6.0: Processing mail since 1", "resque", "2.6.0", "", Some(Worker)),
+            ("resque-2.6.0: Forked 7 at 1700000000", "resque", "2.6.0", "", Some(Master)),
+            (
+                "resque-2.6.0: Processing mail since 1 [MailJob]",
+                "resque",
+                "2.6.0",
+                "",
+                Some(Worker),
+            ),
+            ("resque-pool-manager[blog]: managing [7, 8]", "resque", "", "", None),
             ("pitchfork (gen:2) worker[0] - requests: 7", "pitchfork", "", "", Some(Worker)),
             ("thin server (0.0.0.0:3000) [app]", "thin", "", "app", None),
             ("solid-queue-worker(1.0.0): waiting for jobs", "solid_queue", "", "", Some(Worker)),
