@@ -128,6 +128,13 @@ pub struct WatchCensus {
     pub cpu_seconds: f64,
 }
 
+impl WatchCensus {
+    /// Whether nothing of the process could be read.
+    pub fn is_empty(&self) -> bool {
+        self.pss.is_none() && self.classes.is_empty()
+    }
+}
+
 /// The objects of one class.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedClass {

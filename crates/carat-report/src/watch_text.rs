@@ -127,6 +127,7 @@ fn growth(words: &LastWords) -> String {
             out += &aligned(&parts);
             out += &aligned(&classes);
         }
+        None if last.is_empty() => out += "  grown      unknown: it could not be read\n",
         None => {
             let _ = writeln!(
                 out,
@@ -416,6 +417,13 @@ mod tests {
         );
         let once = LastWords { earlier: None, ..words() };
         assert!(last_words_text(&[once], START).contains("the only reading: growth is unknown"));
+        let unknown = vec!["it belongs to another user".into()];
+        let refused = WatchCensus { unknown, ..WatchCensus::default() };
+        let refused = LastWords { earlier: None, last: Some(refused), ..words() };
+        let text = last_words_text(&[refused], START);
+        let expected =
+            "  grown      unknown: it could not be read\n  unknown    it belongs to another user\n";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ fn kept(
     search: impl FnOnce(&str) -> Result<String, String>,
 ) -> Option<WatchedKeeper> {
     // Without an earlier reading nothing is known to grow.
-    let before = order.before?;
+    let before = order.before.filter(|before| !before.is_empty())?;
     let Some(class) = grown_most(before, classes) else { return before.kept.clone() };
     let is_known = |kept: &&WatchedKeeper| {
         let limit = kept.objects as f64 * SEARCH_AGAIN;

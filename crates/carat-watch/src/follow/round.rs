@@ -285,8 +285,7 @@ impl<S: Senses> Follower<S> {
             let cost = self.charged.saturating_sub(before);
             tracing::debug!(process = identity.pid, ?cost, "a reading");
             // What ended while it was read says nothing, and must not stand in the place of the reading before.
-            let is_empty = census.pss.is_none() && census.classes.is_empty();
-            if is_empty && !has_memory(&self.root, identity) {
+            if census.is_empty() && !has_memory(&self.root, identity) {
                 continue;
             }
             if let Some(one) = self.followed.get_mut(&identity) {
@@ -399,8 +398,7 @@ impl GroupFigures {
 /// Why nothing of a process could be read the last time.
 fn refused(one: &Followed) -> Option<&str> {
     let census = one.census.as_ref()?;
-    let is_empty = census.pss.is_none() && census.classes.is_empty();
-    census.unknown.first().filter(|_| is_empty).map(String::as_str)
+    census.unknown.first().filter(|_| census.is_empty()).map(String::as_str)
 }
 
 /// Whether a process still runs with its memory, which a process that ends loses first.

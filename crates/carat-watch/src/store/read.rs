@@ -154,9 +154,22 @@ impl WatchStore {
             None => None,
         };
         // Of its whole life, not of a period: growth is compared with an early reading.
-        let mut censuses = self.censuses(process.number)?;
-        let last = censuses.pop();
-        let earlier = compared(censuses, process.first_ms);
+        let (earlier, last) = first_and_last(self.censuses(process.number)?, process.first_ms);
         Ok(LastWords { process, samples, group, earlier, last })
     }
+}
+
+/// The reading that the last one is compared with, and the last one: of those that say something, as far as there are some.
+fn first_and_last(
+    all: Vec<WatchCensus>,
+    first_ms: u64,
+) -> (Option<WatchCensus>, Option<WatchCensus>) {
+    let (mut refused, mut read): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(WatchCensus::is_empty);
+    let refused = refused.pop();
+    let Some(mut last) = read.pop() else { return (None, refused) };
+    let later = refused.filter(|refused| refused.at_ms > last.at_ms);
+    let reasons = later.into_iter().flat_map(|refused| refused.unknown);
+    last.unknown.extend(reasons.map(|reason| format!("a later reading: {reason}")));
+    (compared(read, first_ms), Some(last))
 }

@@ -52,6 +52,38 @@ fn opened() -> (tempfile::TempDir, PathBuf, WatchStore) {
 }
 
 #[test]
+fn a_reading_of_which_everything_was_refused_is_compared_with_nothing() {
+    let (_folder, _, mut store) = opened();
+    let refused = |at_ms| WatchCensus {
+        at_ms,
+        unknown: vec!["it belongs to another user".into()],
+        ..WatchCensus::default()
+    };
+    let end = ProcessEnd { at_ms: 60, cause: EndCause::Unknown, evidence: Vec::new() };
+    let ended = |number| WatchedProcess { end: Some(end.clone()), ..process(number) };
+    let batch = Batch {
+        at_ms: 60,
+        processes: vec![ended(1), ended(2)],
+        censuses: vec![
+            (1, refused(10)),
+            (1, census(20)),
+            (1, census(30)),
+            (1, refused(40)),
+            (1, refused(50)),
+            (2, refused(10)),
+            (2, refused(20)),
+        ],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    let [never, once] = store.last_words(5).unwrap().try_into().unwrap();
+    let later = vec!["a later reading: it belongs to another user".to_owned()];
+    let last = WatchCensus { unknown: later, ..census(30) };
+    assert_eq!((once.earlier, once.last), (Some(census(20)), Some(last)));
+    assert_eq!((never.earlier, never.last), (None, Some(refused(20))));
+}
+
+#[test]
 fn what_is_written_is_read_back_also_while_it_is_being_written() {
     let (_folder, path, mut store) = opened();
     let group =
