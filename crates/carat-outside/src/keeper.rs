@@ -1,6 +1,7 @@
 //! Who keeps the objects of one class of a process that was read, for a caller whom nobody asked: only where that is cheap.
 
 use crate::census::{Census, CensusPart, LookOptions, look};
+use crate::memory::SETS_THE_LIMIT;
 use crate::need::MemoryGate;
 use crate::who::{WhoCensus, WhoRequest};
 use std::time::Duration;
@@ -48,9 +49,15 @@ pub fn find_keeper(
         memory: bounded(options.memory.clone(), bounds.bytes),
         ..options.clone()
     };
-    let found = look(census.process, &options).map_err(|refused| refused.to_string())?;
-    let reason = found.reason(CensusPart::Who).unwrap_or("nothing says why").to_owned();
+    let found =
+        look(census.process, &options).map_err(|refused| of_search(&refused.to_string()))?;
+    let reason = of_search(found.reason(CensusPart::Who).unwrap_or("nothing says why"));
     found.who.ok_or(reason)
+}
+
+/// The reason why a search has no answer: no option sets the time of one that nobody asked for.
+fn of_search(reason: &str) -> String {
+    reason.strip_suffix(SETS_THE_LIMIT).unwrap_or(reason).to_owned()
 }
 
 /// Whether the process has few enough objects and chunks; one whose number is unknown has not.
@@ -73,7 +80,17 @@ mod tests {
     use super::*;
     use crate::heap::HeapCensus;
     use crate::malloc::MallocCensus;
+    use crate::memory::ReadingStopped;
     use crate::need::{MemoryNeed, NeedPart};
+
+    #[test]
+    fn a_search_that_took_too_long_names_no_option_for_its_time() {
+        let after = Duration::from_secs(5);
+        let stopped = ReadingStopped { after, read_bytes: 74_000_000, present_bytes: 128_000_000 };
+        let expected = "stopped after 5 s: 74 MB were read of a process with 128 MB in memory";
+        assert_eq!(of_search(&stopped.to_string()), expected);
+        assert_eq!(of_search("it ended"), "it ended");
+    }
 
     #[test]
     fn a_process_is_searched_unasked_only_if_it_is_known_to_be_small() {

@@ -243,11 +243,14 @@ pub struct ReadingStopped {
     pub present_bytes: u64,
 }
 
+/// The end of the sentence for a reading that was asked for.
+pub(crate) const SETS_THE_LIMIT: &str = "; `--max-time` sets the limit";
+
 impl fmt::Display for ReadingStopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "stopped after {} s: {} MB were read of a process with {} MB in memory; `--max-time` sets the limit",
+            "stopped after {} s: {} MB were read of a process with {} MB in memory{SETS_THE_LIMIT}",
             self.after.as_secs(),
             self.read_bytes / 1_000_000,
             self.present_bytes / 1_000_000

@@ -228,6 +228,10 @@ impl Way {
     #[must_use]
     pub fn common(&self) -> Self {
         let mut common = self.clone();
+        // Its number said that it has not ended, so that it is in the machine's list of threads.
+        if self.steps.is_empty() && self.root.is_none() && self.object.thread.is_some() {
+            common.root = Some(WayRoot::Vm);
+        }
         let holders = common.steps.iter_mut().map(|step| {
             if let WayLink::Element(place) = &mut step.link {
                 *place = None;
@@ -243,11 +247,15 @@ impl Way {
         common
     }
 
-    /// What keeps the object, without the object itself.
+    /// What keeps the object, without the object itself; of threads also what they run.
     pub fn keeper(&self) -> String {
         let (text, object) = (self.to_string(), self.object.to_string());
         let rest = text.strip_prefix(&object).and_then(|rest| rest.strip_prefix(" ← "));
-        rest.map_or(text.clone(), str::to_owned)
+        let keeper = rest.unwrap_or(&text);
+        match &self.object.code {
+            Some(code) if self.object.name == "Thread" => format!("{keeper}; they run {code}"),
+            _ => keeper.to_owned(),
+        }
     }
 }
 

@@ -187,4 +187,14 @@ mod tests {
         assert_eq!(way.keeper(), "[3] of Array (7 elements) ← @all of Log");
         assert_eq!(way.common().to_string(), "Post ← an element of Array ← @all of Log");
     }
+
+    #[test]
+    fn threads_that_have_not_ended_are_kept_by_the_vm_and_what_they_run_is_named() {
+        let code = CodePlace { label: "block in poll".into(), path: "/app/p.rb".into(), line: 7 };
+        let thread = Holder { name: "Thread".into(), code: Some(code), ..Holder::default() };
+        let running = Holder { thread: Some((8, "p.rb:7".into())), ..thread.clone() };
+        let [running, unknown] = [running, thread].map(|object| Way { object, ..Way::default() });
+        assert_eq!(running.common().keeper(), "the VM; they run block in poll at p.rb:7");
+        assert_eq!(unknown.common().keeper(), "…; they run block in poll at p.rb:7");
+    }
 }
