@@ -107,3 +107,38 @@ fn without_root_a_home_and_a_place_to_write_the_trees_and_the_diagnosis_are_ther
     ran.assert_code(0).assert_says("ruby -e").assert_says("glibc").assert_says("next: carat");
     ran.assert_says("size     ").assert_says("Ruby slots, live").assert_says("Next     carat ");
 }
+
+/// A root with the program, what it is linked with where that is not everything, and `/proc`, as of an image `FROM scratch`. A Ruby
+/// of the same user runs beside it.
+const FROM_SCRATCH: &str = r#"set -e
+mount -t tmpfs tmpfs /tmp
+mkdir -p /tmp/root/proc
+for file in $(ldd "$1" | grep -o '/[^ )]*') "$1"; do
+  mkdir -p "/tmp/root${file%/*}"
+  touch "/tmp/root$file"
+  mount --bind "$file" "/tmp/root$file"
+done
+mount -t proc proc /tmp/root/proc
+setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \
+  ruby -e 'KEPT = (1..50_000).map(&:to_s); File.write("/tmp/ready", "1"); sleep' & pid=$!
+until [ -s /tmp/ready ]; do sleep 0.05; done
+carat() { env -i "$(command -v chroot)" --userspec=65534:65534 /tmp/root "$program" "$@"; }
+program=$1
+carat ps && carat explain $pid; status=$?
+kill $pid
+exit $status
+"#;
+
+#[test]
+fn in_a_root_without_anything_else_a_server_of_the_same_user_is_explained() {
+    require!(Ruby, Root, Mounts);
+    let Some(program) = program_for_all() else {
+        crate::harness::skip("another user cannot run the program where it was built")
+    };
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount", "--mount-proc", "sh", "-c", FROM_SCRATCH, "sh"]);
+    command.arg(program).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = finish(command.spawn().unwrap());
+    ran.assert_code(0).assert_says("ruby -e").assert_says("next: carat");
+    ran.assert_says("malloc, live").assert_says("String").assert_says("Next     carat ");
+}
