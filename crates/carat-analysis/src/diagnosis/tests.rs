@@ -476,7 +476,7 @@ fn of_an_allocator_that_is_not_walked_the_help_says_so_and_names_no_setting_of_a
     let parts = vec![part(PartKind::SlotsLive, 4), part(PartKind::Malloc, 96)];
     let mut tree = ledger(parts, Vec::new());
     tree.processes[0].allocator.active = Some("mimalloc".into());
-    let found = diagnosis(&tree, Some(&reading), None);
+    let found = diagnosis(&tree, LedgerSource::Processes(Some(&reading)));
     assert_eq!(
         says(&found, DiagnosisKind::Help),
         format!(
@@ -489,7 +489,7 @@ fn of_an_allocator_that_is_not_walked_the_help_says_so_and_names_no_setting_of_a
     tree.processes[0].parts = parts;
     tree.processes[0].allocator.active = Some("tcmalloc".into());
     assert_eq!(
-        says(&diagnosis(&tree, None, None), DiagnosisKind::Help),
+        says(&diagnosis(&tree, LedgerSource::Processes(None)), DiagnosisKind::Help),
         "no setting is known to: 40.00 MB is free in tcmalloc, whose own options say when it returns memory"
     );
 }

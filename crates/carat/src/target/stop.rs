@@ -34,11 +34,16 @@ pub(crate) fn stop(
         return StopReport::default();
     }
     // A child may fork between listing and killing, so repeat until the list is empty.
-    wait_until_empty(tree, || Duration::from_secs(10), &mut poll, |members| {
-        for member in members {
-            signal(member.identity(), Signal::KILL);
-        }
-    });
+    wait_until_empty(
+        tree,
+        || Duration::from_secs(10),
+        &mut poll,
+        |members| {
+            for member in members {
+                signal(member.identity(), Signal::KILL);
+            }
+        },
+    );
     let survivors =
         tree.members().iter().map(|stat| format!("{} ({})", stat.comm, stat.pid)).collect();
     StopReport { forced: true, survivors }

@@ -36,9 +36,7 @@ pub enum PrepareError {
     #[error("variant `{variant}`: {source}")]
     Inject { variant: String, source: InjectError },
     /// A program is not installed.
-    #[error(
-        "{user}: program `{program}` was not found in PATH; install it, or give its path"
-    )]
+    #[error("{user}: program `{program}` was not found in PATH; install it, or give its path")]
     Program {
         /// The variant, service or command that needs it.
         user: String,

@@ -129,9 +129,13 @@ impl SideProcess {
     /// Stops its whole tree. Returns the names of survivors.
     pub(crate) fn stop(&mut self, grace: Duration) -> Vec<String> {
         let server = &mut self.server;
-        stop(&mut self.tree, || grace, || {
-            server.ended();
-        })
+        stop(
+            &mut self.tree,
+            || grace,
+            || {
+                server.ended();
+            },
+        )
         .survivors
     }
 }
