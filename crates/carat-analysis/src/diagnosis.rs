@@ -531,7 +531,7 @@ fn help_row(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -
     let text = if ledger.parts.is_empty() || !ledger.unread.is_empty() {
         "unknown: not all of it could be read".to_owned()
     } else if share(unknown, ledger.pss) >= WORTH_A_ROW {
-        let mut read = reading.map_or(&[][..], |reading| &reading.processes).iter();
+        let mut read = source.reading().map_or(&[][..], |reading| &reading.processes).iter();
         let why = read.find_map(|one| one.reason(CensusPart::Malloc));
         let why = why.map_or(String::new(), |why| format!(": {why}"));
         format!("no setting is known to: {unknown} cannot be told apart into live and free{why}")
