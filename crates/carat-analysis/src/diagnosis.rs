@@ -539,6 +539,8 @@ fn help_row(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -
         format!(
             "no setting is known to: {free} is free in {allocator}, whose own options say when it returns memory"
         )
+    } else if ledger.processes.is_empty() {
+        "unknown: the single processes are not known".to_owned()
     } else if !ledger.processes.iter().any(is_ruby) {
         "no setting: it is no Ruby, or its Ruby was not read".to_owned()
     } else {

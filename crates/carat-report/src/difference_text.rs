@@ -33,13 +33,17 @@ pub fn after_difference(pid: Option<u32>, file: &str, kept: (bool, bool)) -> Opt
             let words = ["carat", "explain", &pid, "--who", "--since", file];
             format!("{}    what keeps more since then", command(&words))
         }
-        (Some(pid), (_, false)) => format!(
-            "carat explain {pid} --who --json > a.json; later carat explain {pid} --who --since a.json    who keeps more, by name"
-        ),
+        (Some(pid), (_, false)) => who_keeps_more(&pid),
         (None, (true, true)) => return None,
-        (None, _) => "carat explain PID --who --json, twice    carat diff of both says who keeps more, by name".to_owned(),
+        (None, _) => who_keeps_more("PID"),
     };
     Some(format!("Next     {text}\n"))
+}
+
+/// Two readings of a process that can be compared by what keeps more.
+fn who_keeps_more(pid: &str) -> String {
+    let since = format!("carat explain {pid} --who --since who.json");
+    format!("carat explain {pid} --who --json > who.json; later {since}    who keeps more, by name")
 }
 
 /// What grew most, a row each, in the form of a diagnosis.
@@ -260,9 +264,9 @@ mod tests {
             "{running}"
         );
         let unread = after_difference(Some(7), "b.json", (true, false)).unwrap();
-        assert!(unread.contains("explain 7 --who --json > a.json; later"), "{unread}");
+        assert!(unread.contains("explain 7 --who --json > who.json; later"), "{unread}");
         let gone = after_difference(None, "b.json", (false, true)).unwrap();
-        assert!(gone.contains("explain PID --who --json, twice"), "{gone}");
+        assert!(gone.contains("explain PID --who --json > who.json"), "{gone}");
         assert_eq!(after_difference(None, "b.json", (true, true)), None);
     }
 

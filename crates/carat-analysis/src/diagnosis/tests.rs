@@ -379,6 +379,13 @@ fn no_command_names_a_process_of_a_file() {
 }
 
 #[test]
+fn a_ledger_without_single_processes_is_not_said_to_be_of_no_ruby() {
+    let whole = Ledger { processes: Vec::new(), ..ledger(live(), Vec::new()) };
+    let found = diagnosis(&whole, LedgerSource::Results);
+    assert_eq!(says(&found, DiagnosisKind::Help), "unknown: the single processes are not known");
+}
+
+#[test]
 fn growth_of_a_recording_has_its_two_moments_where_nothing_is_known_of_it() {
     let tree = ledger(live(), Vec::new());
     for (apart_ms, time) in [(90_000, "90 s"), (400, "0.4 s"), (600_000, "10.0 min")] {

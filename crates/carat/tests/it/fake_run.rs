@@ -587,10 +587,8 @@ fn a_saving_that_is_in_the_control_too_is_credited_to_the_control() {
     assert!(page.contains("Against its control") && page.contains("difference to the control, %"));
     // The compaction saves no less, but the collection in it does that.
     let headline = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0;
-    assert!(
-        headline.contains("<strong>gc at boot</strong> uses 1.5\u{a0}% less memory"),
-        "{headline}"
-    );
+    let saves = "<strong>gc at boot</strong> uses 1.5\u{a0}% less memory";
+    assert!(headline.contains(saves), "{headline}");
     let figures = json(&folder.run(&["report", "fake.carat", "--format", "figures"]).out);
     let against = &figures["variants"]["compact at boot"]["memory.rss.final"]["against"];
     assert_eq!(against["gc at boot"]["verdict"], "equivalent", "{against}");

@@ -116,7 +116,7 @@ fn a_recording_names_the_cause_of_its_refused_load() {
     carat.env("PORT", port.to_string()).env("STATUS", "500 Oops").env("WRONG_AFTER", "20");
     carat.env("BODY", "no such table: users").stdout(Stdio::piped()).stderr(Stdio::piped());
     let ran = finish(carat.spawn().unwrap());
-    ran.assert_code(4).assert_says("GET / → 500 ×").assert_says(": no such table: users");
+    ran.assert_code(4).assert_says("GET / → 500 ×").assert_says(", body \"no such table: users\"");
     folder.run(&["report", "r.jsonl", "--format", "html", "-o", "own.html"]).assert_code(0);
     assert!(fs::read_to_string(folder.path("own.html")).unwrap().contains("no such table"));
     folder.run(&["report", "r.jsonl", "--share", "-o", "shared.html"]).assert_code(0);
