@@ -28,9 +28,12 @@ impl MemoryGroup {
         let name = format!("carat-test-{name}-{}", std::process::id());
         let one = below(":memory:").map(|group| Path::new("/sys/fs/cgroup/memory").join(group));
         let two = below("0::").map(|group| Path::new("/sys/fs/cgroup").join(group));
-        let places = [(one, "memory.limit_in_bytes"), (two, "memory.max")];
-        places.into_iter().find_map(|(parent, file)| {
-            let path = parent?.join(&name);
+        let one = one.iter().map(|group| (group.as_path(), "memory.limit_in_bytes"));
+        // In version 2 a group with processes of its own limits none below it ("No Internal Process Constraint", cgroup-v2.rst).
+        let two = two.iter().flat_map(|group| group.ancestors());
+        let two = two.take_while(|group| group.starts_with("/sys/fs/cgroup"));
+        one.chain(two.map(|group| (group, "memory.max"))).find_map(|(parent, file)| {
+            let path = parent.join(&name);
             fs::create_dir(&path).ok()?;
             let made = Self { path };
             // Without swap, so that the limit kills.
