@@ -18,13 +18,18 @@ const LEAK: &str = "$kept = []; sleep 0.05 until File.exist?(ARGV[0]); \
     loop { 400.times { $kept << 'x' * 2000 }; sleep ARGV[1].to_f }";
 
 /// A Ruby that leaks once it is told to.
-struct Leaking {
-    child: Child,
+pub(crate) struct Leaking {
+    pub(crate) child: Child,
     begin: PathBuf,
 }
 
 impl Leaking {
-    fn start(folder: &Folder, name: &str, group: Option<&MemoryGroup>, pause: &str) -> Self {
+    pub(crate) fn start(
+        folder: &Folder,
+        name: &str,
+        group: Option<&MemoryGroup>,
+        pause: &str,
+    ) -> Self {
         let begin = folder.path(name);
         let mut command = match group {
             Some(group) => {
@@ -58,7 +63,7 @@ impl Drop for Leaking {
 }
 
 /// A watch that looks every 200 ms, at Rubies with this text in their command line.
-fn watch(folder: &Folder, text: &str) -> Group {
+pub(crate) fn watch(folder: &Folder, text: &str) -> Group {
     let mut command = folder.carat(&["watch", "--store", "watch.db", "--every", "200ms"]);
     command.args(["--budget", "100", "--match", text]);
     let talk = fs::File::create(folder.path("talk")).unwrap();
@@ -68,7 +73,7 @@ fn watch(folder: &Folder, text: &str) -> Group {
     })
 }
 
-fn report(folder: &Folder) -> Value {
+pub(crate) fn report(folder: &Folder) -> Value {
     let ran = folder.run(&["report", "watch.db", "--json"]);
     match ran.code {
         Some(0) => serde_json::from_str(&ran.out).unwrap(),
@@ -77,7 +82,7 @@ fn report(folder: &Folder) -> Value {
 }
 
 /// Waits until a process has so many samples.
-fn sampled(folder: &Folder, pid: u32, number: usize) {
+pub(crate) fn sampled(folder: &Folder, pid: u32, number: usize) {
     wait_until("the process is sampled", || {
         let period = report(folder);
         let of = |curve: &&Value| curve["process"]["pid"] == pid;
@@ -87,7 +92,7 @@ fn sampled(folder: &Folder, pid: u32, number: usize) {
 }
 
 /// The last words of a process, as soon as there are some.
-fn last(folder: &Folder, pid: u32) -> Ran {
+pub(crate) fn last(folder: &Folder, pid: u32) -> Ran {
     let pid = pid.to_string();
     let mut ran = None;
     wait_until("there are last words", || {
@@ -99,7 +104,7 @@ fn last(folder: &Folder, pid: u32) -> Ran {
     ran.unwrap()
 }
 
-fn end(watch: &mut Group) {
+pub(crate) fn end(watch: &mut Group) {
     signal(&watch.0, Signal::TERM);
     assert!(watch.0.wait().unwrap().success());
 }

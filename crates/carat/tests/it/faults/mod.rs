@@ -15,3 +15,4 @@ mod score;
 mod searches;
 mod servers;
 mod table;
+mod watch;

@@ -86,4 +86,68 @@ pub(crate) const MORE_ROWS: &[Row] = &[
             "carat::work::load::tests::a_load_is_printed_without_passwords_and_secret_headers",
         ]),
     ),
+    row(
+        "`kill -9` of `carat watch`, and a second watch on the same store",
+        "at most the round that was being written is lost, and a later watch goes on with the same processes; the second is refused with the pid of the first",
+        Tests(&["watch::the_store_survives_a_kill_of_the_watch_and_a_second_watch_is_refused"]),
+    ),
+    row(
+        "the store of `carat watch` is removed, moved away or replaced by another file while it is written",
+        "another store is begun with everybody who is followed, the other file stays as it is, samples are kept until it is gone, and each is said once",
+        Tests(&[
+            "faults::watch::a_store_that_is_removed_moved_or_replaced_while_it_is_written_loses_nothing_of_another_program",
+        ]),
+    ),
+    row(
+        "the store of `carat watch` is damaged, also while it is written",
+        "it is moved aside, which is said, and another one is begun; another program's file is refused",
+        Parts(&[
+            "carat_watch::store::tests::a_torn_store_is_moved_aside_and_another_one_is_begun",
+            "carat_watch::store::tests::a_store_that_is_found_to_be_damaged_while_it_is_used_is_begun_anew",
+            "carat_watch::store::tests::a_store_of_which_the_beginning_is_overwritten_while_it_is_used_is_damaged_and_not_another_programs",
+            "carat_watch::store::tests::a_newer_format_and_another_programs_file_are_refused_and_unchanged",
+        ]),
+    ),
+    row(
+        "the disk is full while `carat watch` runs",
+        "samples are kept in memory and written when there is room again",
+        Tests(&["faults::watch::a_disk_that_is_full_for_a_time_costs_a_watch_no_sample"]),
+    ),
+    row(
+        "the clock is set back, or forward and back, while `carat watch` runs",
+        "it is an event; what was written stays before what follows, nothing becomes old, and no interval follows it",
+        Parts(&[
+            "carat_watch::recorder::tests::what_was_written_before_the_clock_was_set_back_stays_before_what_follows",
+            "carat_watch::recorder::tests::a_clock_that_is_set_forward_by_mistake_and_back_again_forgets_and_moves_nothing",
+            "carat_watch::follow::tests::a_clock_that_is_set_is_said_and_intervals_do_not_follow_it",
+        ]),
+    ),
+    row(
+        "a server that `carat watch` follows cannot be read any more",
+        "the reason is said, its size is sampled all the same, and its last words are of the readings before; it never counts as ended",
+        Tests(&[
+            "faults::watch::a_server_that_cannot_be_read_any_more_is_followed_and_what_was_read_before_is_its_last_words",
+        ]),
+    ),
+    row(
+        "the list of processes cannot be read while `carat watch` runs, as without a descriptor left",
+        "nobody counts as ended, and that is said once",
+        Parts(&[
+            "carat_watch::follow::tests::nothing_has_ended_while_the_list_of_processes_cannot_be_read",
+        ]),
+    ),
+    row(
+        "`/proc/uptime` and `/proc/stat` are those of a container (lxcfs)",
+        "the age of a server is that since its own start, and new ones are found",
+        Tests(&[
+            "faults::watch::the_uptime_of_a_container_changes_neither_the_age_of_a_server_nor_which_are_found",
+        ]),
+    ),
+    row(
+        "a server waits in vfork(2), while its child runs in its memory",
+        "`ps`, `record`, `explain` and `watch` count the memory once",
+        Tests(&[
+            "faults::watch::a_child_that_runs_in_the_memory_of_its_parent_is_counted_by_no_command",
+        ]),
+    ),
 ];
