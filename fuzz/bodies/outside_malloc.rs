@@ -14,7 +14,7 @@ use carat_outside::malloc::fake_malloc::{
 use carat_outside::malloc::{ChunkAmount, ChunkState, ChunkTable, MallocReading, read_malloc};
 use carat_outside::owners::{ThreadPlace, find_owners};
 use carat_outside::reach::reach;
-use carat_outside::who::{WhoRequest, WhoSources, find_who};
+use carat_outside::who::{WhoFound, WhoRequest, WhoSources, find_who};
 use std::sync::OnceLock;
 
 /// Bytes of one change: the place, what kind of value, the value.
@@ -162,7 +162,7 @@ fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
         open: &|_| None,
     };
     for classes in [Vec::new(), vec!["Post".to_owned()]] {
-        let Ok(who) =
+        let Ok(WhoFound { who, .. }) =
             find_who(memory, &sources, &WhoRequest { classes, holders: true, kept: true })
         else {
             continue;

@@ -476,10 +476,11 @@ fn class_size(class: &ClassCount) -> Bytes {
 fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisRow> {
     let (census, class) = large_class(ledger, reading)?;
     let malloc = class.malloc_bytes.map(|bytes| format!(" and {} of malloc", Bytes(bytes)));
-    let garbage = match class.garbage_objects {
-        Some(0) => ", none of them garbage".to_owned(),
-        Some(garbage) => format!(", {} of them garbage", grouped(garbage)),
-        None => ", garbage among them not told apart".to_owned(),
+    let garbage = match (class.garbage_objects, garbage_read_again(census, &class.name)) {
+        (Some(0), _) => ", none of them garbage".to_owned(),
+        (Some(garbage), _) => format!(", {} of them garbage", grouped(garbage)),
+        (None, Some(again)) => again,
+        (None, None) => ", garbage among them not told apart".to_owned(),
     };
     let text = format!(
         "{}: {} {}{} with {} of slots{}{garbage}",
@@ -491,6 +492,20 @@ fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisR
         malloc.unwrap_or_default()
     );
     Some(row(DiagnosisKind::Most, Some(class_size(class)), text))
+}
+
+/// Garbage of a class by the reading that asked who keeps it, which came later and counted anew.
+fn garbage_read_again(census: &Census, class: &str) -> Option<String> {
+    let mut classes = census.who.iter().flat_map(|who| &who.classes);
+    let found = classes.find(|found| found.name == class)?;
+    Some(match found.garbage_objects {
+        0 => ", none of them garbage when they were read again".to_owned(),
+        garbage => format!(
+            "; when they were read again, {} of {} were garbage",
+            grouped(garbage),
+            grouped(found.objects)
+        ),
+    })
 }
 
 /// Compaction in workers, which no setting mends.

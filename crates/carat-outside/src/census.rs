@@ -22,7 +22,7 @@ use crate::owners::{
 use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
-use crate::who::{WhoCensus, WhoRequest, WhoSources, find_who, who_need};
+use crate::who::{WhoCensus, WhoFound, WhoRequest, WhoSources, find_who, who_need};
 use carat_ruby::version::V2_7;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ pub struct Census {
     /// Ruby's compiler; `None` where no bytecode leads to machine code, or that was not looked for: it requires the holders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jit: Option<JitCensus>,
-    /// What the roots reach.
+    /// What the roots reach; also where it was asked who keeps objects alive, or who holds malloc's chunks.
     pub reach: Option<ReachCensus>,
     /// Who keeps objects alive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -429,7 +429,8 @@ fn holder_parts(
         let sources = (heap, &chunks, anchors, threads.as_slice());
         who_part(memory, sources, request, (options, &mut *census, load));
     }
-    if !options.owners && !options.reach {
+    // Who keeps what cannot be told without knowing what the roots reach.
+    if !options.owners && (!options.reach || census.reach.is_some()) {
         return;
     }
     // Also for the owners alone: what a collection would free must not read as if it were kept.
@@ -471,7 +472,13 @@ fn who_part(
     let sources = WhoSources { heap, chunks, anchors, threads, open: &open };
     let found = find_who(memory, &sources, request);
     match complete(memory, found) {
-        Ok(found) => census.who = Some(WhoCensus { needed_bytes: need.bytes, ..found }),
+        Ok(WhoFound { who, reach, garbage }) => {
+            census.who = Some(WhoCensus { needed_bytes: need.bytes, ..who });
+            census.reach = Some(reach);
+            for class in census.classes.iter_mut().flatten() {
+                class.garbage_objects = Some(garbage.get(&class.name).copied().unwrap_or(0));
+            }
+        }
         Err(reason) => census.unknown(CensusPart::Who, reason),
     }
 }

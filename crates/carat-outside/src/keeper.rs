@@ -3,6 +3,7 @@
 use crate::census::{Census, CensusPart, LookOptions, look};
 use crate::memory::SETS_THE_LIMIT;
 use crate::need::MemoryGate;
+use crate::owners::ReachCensus;
 use crate::who::{WhoCensus, WhoRequest};
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ pub struct KeeperBounds {
     pub longest: Duration,
 }
 
-/// Who keeps the objects of a class, and which single objects keep most; `options` are those of the first reading.
+/// Who keeps the objects of a class, which single objects keep most, and what a full collection would free; `options` are those
+/// of the first reading.
 ///
 /// # Errors
 /// The reason for which it is not known, a sentence without a capital and a full stop.
@@ -26,7 +28,7 @@ pub fn find_keeper(
     class: &str,
     bounds: &KeeperBounds,
     options: &LookOptions,
-) -> Result<WhoCensus, String> {
+) -> Result<(WhoCensus, ReachCensus), String> {
     if !is_small(census, bounds.nodes) {
         return Err(
             "it has more objects, or an unknown number of them, than are searched unasked".into()
@@ -52,7 +54,7 @@ pub fn find_keeper(
     let found =
         look(census.process, &options).map_err(|refused| of_search(&refused.to_string()))?;
     let reason = of_search(found.reason(CensusPart::Who).unwrap_or("nothing says why"));
-    found.who.ok_or(reason)
+    found.who.zip(found.reach).ok_or(reason)
 }
 
 /// The reason why a search has no answer: no option sets the time of one that nobody asked for.

@@ -44,7 +44,7 @@ pub(crate) fn census(
     let pss = ledger.processes.first().map(|one| one.pss);
     let search = |class: &str| {
         let found = found.ok_or("it could not be read")?;
-        let who = find_keeper(found, class, &SEARCH, &options)?;
+        let (who, _) = find_keeper(found, class, &SEARCH, &options)?;
         // Of unknown memory there is no share, so every object that keeps others is named.
         let least = Bytes((pss.unwrap_or_default().0 as f64 * NAMED) as u64);
         Ok(keeper(&who, class, least))

@@ -11,7 +11,7 @@ use carat_outside::census::UnknownPart;
 use carat_outside::malloc::{ChunkAmount, ChunkSize};
 use carat_outside::owners::ReachCensus;
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
-use carat_outside::who::{Way, WayRoot, WhoCensus};
+use carat_outside::who::{ClassHolders, Way, WayRoot, WhoCensus};
 
 const MB: u64 = 1_000_000;
 
@@ -313,6 +313,33 @@ fn garbage_is_said_before_a_class_is_called_large_and_what_is_not_told_apart_too
         "{found:?}"
     );
     assert!(says(&found, DiagnosisKind::Most).ends_with("800 of them garbage"), "{found:?}");
+}
+
+#[test]
+fn garbage_that_was_counted_when_the_keeper_was_asked_for_is_said_and_not_called_unknown() {
+    let class = ClassCount {
+        name: "Row".into(),
+        objects: 900,
+        slot_bytes: 30 * MB,
+        ..ClassCount::default()
+    };
+    let most = |garbage_objects| {
+        let counted = ClassHolders {
+            name: "Row".into(),
+            objects: 910,
+            garbage_objects,
+            ..ClassHolders::default()
+        };
+        let who = WhoCensus { classes: vec![counted], ..WhoCensus::default() };
+        let classes = Some(vec![class.clone()]);
+        let reading = of_process(Census { classes, who: Some(who), ..Census::default() });
+        let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
+        says(&found, DiagnosisKind::Most)
+    };
+    let said = most(0);
+    assert!(said.ends_with(", none of them garbage when they were read again"), "{said}");
+    let said = most(800);
+    assert!(said.ends_with("; when they were read again, 800 of 910 were garbage"), "{said}");
 }
 
 #[test]

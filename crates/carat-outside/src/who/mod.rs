@@ -29,4 +29,4 @@ pub use data::{
     ClassHolders, CodePlace, CountedWay, Holder, KeeperKind, KeptAmount, KeptBy, KeptClass,
     KeptNode, KeptTree, SoleHolder, Way, WayLink, WayRoot, WayStep, WhoCensus,
 };
-pub use search::{WhoRequest, WhoSources, WhoUnknown, find_who, who_need};
+pub use search::{WhoFound, WhoRequest, WhoSources, WhoUnknown, find_who, who_need};

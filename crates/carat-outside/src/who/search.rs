@@ -17,7 +17,7 @@ use crate::heap::{ClassId, ClassNames, Heap, NamesUnknown, SlotType};
 use crate::malloc::ChunkTable;
 use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryNeed, NeedPart};
-use crate::owners::ThreadPlace;
+use crate::owners::{ReachCensus, ThreadPlace};
 use crate::reach::record::ReferenceGraph;
 use crate::reach::symbols::Symbols;
 use crate::reach::{ReachUnknown, Recorded, reach_recorded};
@@ -93,10 +93,19 @@ pub fn who_need(process: u32, (slots, chunks): (u64, u64), request: &WhoRequest)
     let searches = [
         Ways::bytes(nodes, references),
         Dominators::bytes(nodes, references),
-        nodes * 8 + Retained::bytes_needed(nodes) + nodes * 8 + by_holder,
+        nodes * 8 + Retained::bytes_needed(nodes) + slots * 8 + nodes * 8 + by_holder,
     ];
     let most = searches.into_iter().max().unwrap_or(0);
     MemoryNeed { process, part: NeedPart::Graph, bytes: kept.saturating_add(most) }
+}
+
+/// Who keeps what, and what is known of garbage when it was found out.
+#[derive(Debug)]
+pub struct WhoFound {
+    pub who: WhoCensus,
+    pub reach: ReachCensus,
+    /// Objects of each class that a full collection would free, by the class's name; a class that is missing has none.
+    pub garbage: HashMap<String, u64>,
 }
 
 /// Finds out who keeps what. `memory` is read again at the end, to confirm what is told.
@@ -107,9 +116,11 @@ pub fn find_who(
     memory: &mut dyn Memory,
     sources: &WhoSources<'_>,
     request: &WhoRequest,
-) -> Result<WhoCensus, WhoUnknown> {
-    let draft = draft(memory, sources, request)?;
-    Ok(draft.confirmed(&mut |evidence| evidence.holds(memory)))
+) -> Result<WhoFound, WhoUnknown> {
+    let (mut draft, reach) = draft(memory, sources, request)?;
+    let garbage = std::mem::take(&mut draft.garbage);
+    let who = draft.confirmed(&mut |evidence| evidence.holds(memory));
+    Ok(WhoFound { who, reach, garbage })
 }
 
 /// A class, the ways to its objects, and who keeps most of them.
@@ -121,6 +132,8 @@ pub(super) struct WhoDraft {
     classes: Vec<DraftClass>,
     holders: Vec<DraftHolder>,
     kept: Option<DraftTree>,
+    /// Objects of each class that a full collection would free, where there are any.
+    garbage: HashMap<String, u64>,
 }
 
 /// Ways that differ only in numbers, with examples.
@@ -139,7 +152,7 @@ struct DraftHolder {
 impl WhoDraft {
     /// What was found, without what no longer holds.
     pub(super) fn confirmed(self, holds: &mut dyn FnMut(Evidence) -> bool) -> WhoCensus {
-        let Self { mut census, classes, holders, kept } = self;
+        let Self { mut census, classes, holders, kept, .. } = self;
         let mut left_out = 0;
         for (mut class, ways, holder) in classes {
             for way in ways {
@@ -186,16 +199,16 @@ fn draft(
     memory: &dyn Memory,
     sources: &WhoSources<'_>,
     request: &WhoRequest,
-) -> Result<WhoDraft, WhoUnknown> {
+) -> Result<(WhoDraft, ReachCensus), WhoUnknown> {
     with_names(memory, sources, Recorded::Reached, &mut |names, object| {
-        let sums = names.nodes.reach.census();
+        let reach = names.nodes.reach.census();
         let census = WhoCensus {
-            reached_objects: sums.reached_objects,
-            garbage_objects: sums.unreached_objects,
+            reached_objects: reach.reached_objects,
+            garbage_objects: reach.unreached_objects,
             unnamed: unnamed(names),
             ..WhoCensus::default()
         };
-        draft_of(names, object, request, census)
+        Ok((draft_of(names, object, request, census)?, reach))
     })
 }
 
@@ -211,11 +224,13 @@ pub(super) fn draft_of(
     let retained = Retained::sum(names, &dominators);
     let (dominators, retained) = (&dominators, &retained);
     let found = WhoFinder { names, ways: &ways, dominators, retained };
-    let classes = found.classes(request)?;
+    let ids = found.class_ids();
+    let sums = found.sums(&ids);
+    let classes = found.classes(request, (&ids, &sums))?;
     let wants_holders = request.holders || request.classes.is_empty();
     let holders = if wants_holders { found.holders() } else { Vec::new() };
-    let kept = request.kept.then(|| KeptCount::new(names, &ways).tree(&found.class_ids()));
-    Ok(WhoDraft { census, classes, holders, kept })
+    let kept = request.kept.then(|| KeptCount::new(names, &ways).tree(&ids));
+    Ok(WhoDraft { census, classes, holders, kept, garbage: found.garbage(&sums) })
 }
 
 /// What is done with the names and the class `Object`.
@@ -337,10 +352,21 @@ impl WhoFinder<'_> {
         sums
     }
 
+    /// Objects that a full collection would free, by the name of their class.
+    fn garbage(&self, sums: &[ClassSums]) -> HashMap<String, u64> {
+        let mut garbage = HashMap::new();
+        for (id, sum) in (0..).zip(sums).filter(|(_, sum)| sum.garbage > 0) {
+            *garbage.entry(self.names.class_name(ClassId(id))).or_default() += sum.garbage;
+        }
+        garbage
+    }
+
     /// The requested class, or those with most bytes of old objects.
-    fn classes(&self, request: &WhoRequest) -> Result<Vec<DraftClass>, WhoUnknown> {
-        let ids = self.class_ids();
-        let sums = self.sums(&ids);
+    fn classes(
+        &self,
+        request: &WhoRequest,
+        (ids, sums): (&[Option<ClassId>], &[ClassSums]),
+    ) -> Result<Vec<DraftClass>, WhoUnknown> {
         let name = |id: usize| self.names.class_name(ClassId(id as u32));
         let mut chosen: Vec<usize> = (0..sums.len()).filter(|id| sums[*id].objects > 0).collect();
         match request.classes.is_empty() {
@@ -359,14 +385,12 @@ impl WhoFinder<'_> {
         }
         let mut objects: HashMap<usize, Vec<u32>> =
             chosen.iter().map(|id| (*id, Vec::new())).collect();
-        for (node, id) in (0..).zip(&ids) {
+        for (node, id) in (0..).zip(ids) {
             let Some(list) = id.and_then(|id| objects.get_mut(&id.index())) else { continue };
             if self.names.is_reached(node) {
                 list.push(node);
             }
         }
-        // As long as the list of objects, and what follows needs the memory.
-        drop(ids);
         let of_class = |id: &usize| {
             let objects = objects.get(id).map_or(&[][..], Vec::as_slice);
             self.class(name(*id), sums[*id], objects)

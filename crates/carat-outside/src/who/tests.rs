@@ -56,15 +56,15 @@ fn find(memory: &mut dyn Memory, class: Option<&str>) -> WhoCensus {
     let reading = read_malloc(memory, &is_heap_page, true).unwrap();
     let (chunks, open) = (&reading.chunks, &|_: &MemoryRegion| None);
     let sources = WhoSources { heap: &heap, chunks, anchors: &anchors, threads: &[], open };
-    find_who(
-        memory,
-        &sources,
-        &WhoRequest {
-            classes: class.map(str::to_owned).into_iter().collect(),
-            ..WhoRequest::default()
-        },
-    )
-    .unwrap()
+    let classes = class.map(str::to_owned).into_iter().collect();
+    let found =
+        find_who(memory, &sources, &WhoRequest { classes, ..WhoRequest::default() }).unwrap();
+    let garbage: u64 = found.garbage.values().sum();
+    assert_eq!(garbage, found.reach.unreached_objects);
+    for class in &found.who.classes {
+        assert_eq!(class.garbage_objects, found.garbage.get(&class.name).copied().unwrap_or(0));
+    }
+    found.who
 }
 
 #[test]

@@ -17,8 +17,10 @@ pub(super) fn add_keeper(reading: &mut OutsideReading, ledger: &Ledger, options:
     let class = class.to_owned();
     let census = reading.processes.iter_mut().find(|census| census.process == process);
     if let Some(census) = census
-        && let Ok(who) = find_keeper(census, &class, &BOUNDS, options)
+        && let Ok((who, reach)) = find_keeper(census, &class, &BOUNDS, options)
     {
         census.who = Some(who);
+        // What the first reading counted agrees with its classes.
+        census.reach.get_or_insert(reach);
     }
 }

@@ -251,3 +251,18 @@ fn explain_names_who_keeps_a_class_in_a_few_lines() {
     assert_eq!((&class["name"], &class["objects"]), (&"Rowed".into(), &COUNT.into()));
     assert!(!ran.out.contains("with a long enough name"), "contents of strings are never printed");
 }
+
+#[test]
+fn the_diagnosis_does_not_call_garbage_unknown_where_who_keeps_what_was_asked() {
+    require!(Ruby);
+    let mut ruby = OutsideRuby::start(TestRuby::OnPath);
+    ruby.eval("$rows = Array.new(400_000) { |number| \"row #{number}\" }; GC.start; GC.disable; 200_000.times { |number| number.to_s }; 1");
+    let (folder, pid) = (Folder::new("who-garbage"), ruby.pid.to_string());
+    let ran = folder.run(&["explain", &pid, "--who", "--details"]);
+    let told = ran.assert_code(0).assert_says("a full collection would free").out.clone();
+    let most = told.lines().find(|line| line.starts_with("most")).unwrap();
+    assert!(most.contains("String") && most.ends_with(" of them garbage"), "{told}");
+    for unknown in ["not told apart", "garbage is not known"] {
+        assert!(!told.contains(unknown), "{told}");
+    }
+}
