@@ -9,6 +9,8 @@ use crate::observe::machine::available;
 use crate::process::ProcRoot;
 use carat_model::Bytes;
 use carat_outside::need::{MemoryGate, MemoryNeed, NeedPart};
+use rustix::param::page_size;
+use rustix::process::{Resource, getrlimit};
 use std::fs;
 
 /// The part of a group's limit that is left to the server, which may grow while it is read: one of so many.
@@ -34,6 +36,7 @@ pub fn memory_gate(root: &ProcRoot, say: fn(&str)) -> MemoryGate {
     MemoryGate::new(move |need| {
         // Read again for each need: the server grows meanwhile.
         room_for(need, &group_memory(&root), available(&root))?;
+        within_addresses(need, addresses_left(&root))?;
         if Bytes(need.bytes) >= WORTH_SAYING {
             say(&announcement(need));
         }
@@ -98,6 +101,26 @@ fn room_for(
     }
 }
 
+/// Bytes of addresses that this process may still map; `None` without a limit (`RLIMIT_AS`, getrlimit(2)).
+fn addresses_left(root: &ProcRoot) -> Option<Bytes> {
+    let limit = getrlimit(Resource::As).current?;
+    // The first figure is the size of everything mapped, in pages (`/proc/PID/statm`, proc_pid_statm(5)).
+    let sizes = fs::read_to_string(root.path().join("self/statm")).unwrap_or_default();
+    let mapped: u64 = sizes.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    Some(Bytes(limit.saturating_sub(mapped.saturating_mul(page_size() as u64))))
+}
+
+/// Whether a need is within the limit of addresses, beyond which an allocation fails and ends the process without an answer.
+fn within_addresses(need: MemoryNeed, left: Option<Bytes>) -> Result<(), String> {
+    match left.filter(|left| left.0 < need.bytes) {
+        Some(left) => Err(format!(
+            "needs about {} of carat's own memory, and its limit of addresses (`ulimit -v`) leaves {left}; raise that limit",
+            Bytes(need.bytes)
+        )),
+        None => Ok(()),
+    }
+}
+
 impl GroupMemory {
     /// What stays for the server.
     fn kept(&self) -> Bytes {
@@ -159,6 +182,14 @@ mod tests {
         let refused = room_for(need(51), &[], Some(Bytes(100 * MB))).unwrap_err();
         assert!(refused.contains("this machine has 100.0 MB available"), "{refused}");
         assert_eq!(room_for(need(51), &[], None), Ok(()), "what is unknown refuses nothing");
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_of_addresses_is_refused() {
+        assert_eq!(within_addresses(need(50), Some(Bytes(50 * MB))), Ok(()));
+        assert_eq!(within_addresses(need(50), None), Ok(()));
+        let refused = within_addresses(need(51), Some(Bytes(50 * MB))).unwrap_err();
+        assert!(refused.contains("(`ulimit -v`) leaves 50.00 MB"), "{refused}");
     }
 
     #[test]

@@ -138,6 +138,8 @@ impl DumpObjects {
 
     /// Sorts the objects, after the last one.
     pub(super) fn finish(&mut self) {
+        // Growing has left up to half of it unused, which counts against a limit of addresses.
+        self.list.shrink_to_fit();
         // Stable, so that of two with one address the first in the file counts.
         self.list.sort_by_key(|object| object.address);
         let before = self.list.len();
