@@ -6,6 +6,7 @@ use crate::bytes::{align_down, align_up};
 use crate::hash::AddressMap;
 use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH, ReadingStopped};
 use crate::need::{MemoryNeed, NeedPart};
+use rustix::mm::{Advice, madvise};
 use std::cell::Cell;
 
 /// Pages of one block of the index: 2 MiB.
@@ -20,6 +21,8 @@ const RECENT: u64 = 64;
 pub struct CopiedMemory<'a> {
     source: &'a mut dyn Memory,
     bytes: Vec<u8>,
+    /// Those of `bytes` that pages were copied to.
+    used: usize,
     /// The place of each page of a block in `bytes`, in pages.
     blocks: Vec<[u32; BLOCK_PAGES as usize]>,
     by_address: AddressMap<u32>,
@@ -49,13 +52,15 @@ impl<'a> CopiedMemory<'a> {
     pub fn of(source: &'a mut dyn Memory) -> Self {
         let pages: u64 = searched(source).map(|region| region.pages.present()).sum();
         let mut copy = Self {
-            // At once, because growing would hold the copy twice for a moment.
-            bytes: Vec::with_capacity((pages * PAGE) as usize),
+            // At once, because growing would hold the copy twice for a moment. The kernel zeroes it, page by page as it is written.
+            bytes: vec![0; (pages * PAGE) as usize],
+            used: 0,
             source,
             blocks: Vec::new(),
             by_address: AddressMap::default(),
             recent: [const { Cell::new((u64::MAX, NONE)) }; RECENT as usize],
         };
+        ask_for_large_pages(&mut copy.bytes);
         let runs: Vec<(u64, u64)> = searched(copy.source).flat_map(runs_of).collect();
         for (start, end) in runs {
             copy.copy_range(start, end);
@@ -69,15 +74,14 @@ impl<'a> CopiedMemory<'a> {
         let mut at = start;
         while at < end {
             let length = AT_ONCE.min(end - at);
-            let from = self.bytes.len();
-            self.bytes.resize(from + length as usize, 0);
-            if self.source.read(at, &mut self.bytes[from..]) {
+            let (from, to) = (self.used, self.used + length as usize);
+            if self.bytes.get_mut(from..to).is_some_and(|into| self.source.read(at, into)) {
+                self.used = to;
                 for page in 0..length / PAGE {
                     self.set(at + page * PAGE, (from as u64 / PAGE + page) as u32);
                 }
             } else {
                 // One page of the piece is gone: the others are read one by one.
-                self.bytes.truncate(from);
                 for page in (at..at + length).step_by(PAGE_LENGTH) {
                     self.copy_page(page);
                 }
@@ -90,8 +94,10 @@ impl<'a> CopiedMemory<'a> {
     fn copy_page(&mut self, page: u64) {
         let place = match self.place(page) {
             NONE => {
-                let place = self.bytes.len() / PAGE_LENGTH;
-                self.bytes.resize(self.bytes.len() + PAGE_LENGTH, 0);
+                let place = self.used / PAGE_LENGTH;
+                self.used += PAGE_LENGTH;
+                // A page that is new since the copy was begun.
+                self.bytes.resize(self.bytes.len().max(self.used), 0);
                 place
             }
             place => place as usize,
@@ -140,6 +146,16 @@ impl<'a> CopiedMemory<'a> {
         into.copy_from_slice(found);
         true
     }
+}
+
+/// Asks the kernel for large pages: words all over the copy are asked for, and most of them would miss the table of addresses
+/// that the processor keeps. Where there are none, nothing changes.
+fn ask_for_large_pages(bytes: &mut [u8]) {
+    let start = bytes.as_mut_ptr();
+    let skipped = start.align_offset(PAGE_LENGTH).min(bytes.len());
+    let length = (bytes.len() - skipped) / PAGE_LENGTH * PAGE_LENGTH;
+    // SAFETY: the range lies within `bytes`, and this advice changes no contents (madvise(2)).
+    let _ = unsafe { madvise(start.add(skipped).cast(), length, Advice::LinuxHugepage) };
 }
 
 fn searched(memory: &dyn Memory) -> impl Iterator<Item = &MemoryRegion> {
@@ -193,6 +209,22 @@ impl Memory for CopiedMemory<'_> {
         bytes.try_into().ok().map(u64::from_le_bytes)
     }
 
+    fn piece(&self, address: u64, length: u64) -> Option<&[u8]> {
+        let last = address.checked_add(length.checked_sub(1)?)?;
+        let place = self.place(address);
+        // Pages that follow each other mostly do so in the copy too, but not those that were copied anew.
+        let pages = last / PAGE - address / PAGE;
+        let follows = (1..=pages).all(|page| {
+            let expected = u64::from(place) + page;
+            u64::from(self.place((address / PAGE + page) * PAGE)) == expected
+        });
+        if place == NONE || !follows {
+            return None;
+        }
+        let start = place as usize * PAGE_LENGTH + (address % PAGE) as usize;
+        self.bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+    }
+
     fn refresh(&mut self, start: u64, end: u64) {
         self.source.refresh(start, end);
         let (start, end) = (align_down(start, PAGE), align_up(end, PAGE));
@@ -230,6 +262,9 @@ mod tests {
         assert_eq!(copy.copy(0x1f_fff8, 0x20), Some(vec![7; 0x20]));
         assert_eq!((copy.word(0x2a_0000), copy.word(0x2a_0004)), (Some(5), None));
         assert_eq!((copy.word(0x25_0000), copy.word(u64::MAX - 7)), (None, None));
+        // The second page of the range lies in another block, and behind the first one in the copy.
+        assert_eq!(copy.piece(0x1f_fff8, 0x20), Some(&[7; 0x20][..]));
+        assert_eq!((copy.piece(0x2a_0ff8, 16), copy.piece(0x25_0000, 8)), (None, None));
         let taken = copy.bytes.len() + copy.blocks.len() * 2048;
         assert!(taken as u64 <= need, "{taken} {need}");
         copy.refresh(0x2a_0000, 0x2a_0001);

@@ -267,6 +267,11 @@ pub trait Memory {
     /// undefined. The range may cross mappings that touch.
     fn read(&self, address: u64, into: &mut [u8]) -> bool;
 
+    /// The bytes at an address, where they lie in our own memory in one piece; otherwise `None`, also where they can be read.
+    fn piece(&self, _address: u64, _length: u64) -> Option<&[u8]> {
+        None
+    }
+
     /// Reads the pages of a range anew at the next use, with their entries. A copy takes the present bytes now.
     /// Does nothing for memory that does not change.
     fn refresh(&mut self, start: u64, end: u64);

@@ -3,7 +3,7 @@
 use super::layout::{HeapPage, PageLayout, find_layout, read_page};
 use super::transient::find_arena;
 use crate::bytes::align_down;
-use crate::hash::AddressMap;
+use crate::hash::BlockTable;
 use crate::memory::Memory;
 use crate::printable::printable;
 use carat_ruby::version::{AGES_IN_BITMAP, BITS_BY_SLOT_NUMBER, RubyVersion};
@@ -73,7 +73,7 @@ pub struct Heap {
     layout: PageLayout,
     version: RubyVersion,
     pages: Vec<HeapPage>,
-    index: AddressMap<usize>,
+    index: BlockTable,
     votes: u64,
     candidates: u64,
     empty_pages: Vec<u64>,
@@ -102,7 +102,7 @@ impl Heap {
                 None => empty_pages.extend(block.empty_page(&layout)),
             }
         }
-        let index = pages.iter().enumerate().map(|(at, page)| (page.address, at)).collect();
+        let index = BlockTable::of(pages.iter().map(|page: &HeapPage| page.address));
         let transient = find_arena(memory, version);
         Ok(Self { layout, version, pages, index, votes, candidates, empty_pages, transient })
     }
@@ -146,7 +146,7 @@ impl Heap {
     pub fn page_at(&self, address: u64) -> Option<&HeapPage> {
         // A page has a power of two of bytes, and this is asked for millions of words.
         let block = address & !(self.layout.page_bytes - 1);
-        self.index.get(&block).and_then(|at| self.pages.get(*at))
+        self.index.get(block).and_then(|at| self.pages.get(at))
     }
 
     /// The page of the slot that starts at exactly `value`; `None` if `value` is no object.
@@ -157,11 +157,17 @@ impl Heap {
     /// The place of the page of the slot that starts at exactly `value` in the list of pages, and the number of the slot on it;
     /// `None` if `value` is no object.
     pub(crate) fn slot_at(&self, value: u64) -> Option<(usize, u64)> {
-        let place = *self.index.get(&(value & !(self.layout.page_bytes - 1)))?;
+        // Numbers and symbols that are no objects are most of the words that are asked about (`RUBY_FIXNUM_FLAG`, special_consts.h).
+        if value & 7 != 0 {
+            return None;
+        }
+        let place = self.index.get(value & !(self.layout.page_bytes - 1))?;
         let page = self.pages.get(place)?;
-        let within = value.checked_sub(page.first_slot)?;
-        let number = within / page.slot_bytes.max(1);
-        (number < page.slots && number * page.slot_bytes == within).then_some((place, number))
+        // In 32 bits, which divide several times as fast; a page has fewer bytes.
+        let within = u32::try_from(value.checked_sub(page.first_slot)?).ok()?;
+        let bytes = (page.slot_bytes as u32).max(1);
+        let number = u64::from(within / bytes);
+        (number < page.slots && within % bytes == 0).then_some((place, number))
     }
 
     /// Reads the page of an address anew: its descriptor, its bytes and its descriptor again. Adds a page that is new
@@ -178,7 +184,7 @@ impl Heap {
             memory.refresh(descriptor, descriptor.saturating_add(self.descriptor_bytes()));
         }
         let page = read_page(memory, block, &self.layout);
-        match (page, self.index.get(&block).copied()) {
+        match (page, self.index.get(block)) {
             (Some(page), Some(at)) => self.pages[at] = page,
             // Added at the end, so that a walk by numbers meets it as well.
             (Some(page), None) => {
@@ -187,7 +193,7 @@ impl Heap {
             }
             (None, _) => {
                 // The entry stays in the list, so that a walk over page numbers goes on; it has no slots any more.
-                if let Some(at) = self.index.remove(&block) {
+                if let Some(at) = self.index.remove(block) {
                     self.pages[at].slots = 0;
                 }
             }

@@ -1,18 +1,24 @@
 //! The pages of a process that are in memory, as runs of addresses.
 
 use crate::memory::{Memory, MemoryRegion, PAGE};
+use std::cell::Cell;
 
 /// Larger chunks may be mostly absent.
 const LARGE: u64 = 1 << 20;
 
 /// Runs of present pages, by address.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PresentRuns(Vec<(u64, u64)>);
+pub(crate) struct PresentRuns {
+    runs: Vec<(u64, u64)>,
+    /// The run that was found last: chunks are asked for by address.
+    last: Cell<usize>,
+}
 
 impl PresentRuns {
     /// Those of all mappings.
     pub(crate) fn of(memory: &dyn Memory) -> Self {
-        Self(memory.regions().iter().flat_map(|region| Self::of_region(region).0).collect())
+        let runs = memory.regions().iter().flat_map(|region| Self::of_region(region).runs);
+        Self { runs: runs.collect(), last: Cell::default() }
     }
 
     /// Those of one mapping.
@@ -21,19 +27,31 @@ impl PresentRuns {
             let start = region.start.saturating_add(first.saturating_mul(PAGE));
             (start, start.saturating_add(count.saturating_mul(PAGE)).min(region.end))
         });
-        Self(runs.collect())
+        Self { runs: runs.collect(), last: Cell::default() }
     }
 
     /// Every run.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().copied()
+        self.runs.iter().copied()
     }
 
     /// The parts of runs inside a range.
     pub(crate) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let first = self.0.partition_point(|run| run.1 <= start);
-        let runs = self.0[first..].iter().take_while(move |run| run.0 < end);
+        let first = self.first_behind(start);
+        let runs = self.runs[first..].iter().take_while(move |run| run.0 < end);
         runs.map(move |run| (run.0.max(start), run.1.min(end)))
+    }
+
+    /// The place of the first run that ends behind an address.
+    fn first_behind(&self, address: u64) -> usize {
+        let last = self.last.get();
+        let ends_behind = |at: usize| self.runs.get(at).is_some_and(|run| run.1 > address);
+        if ends_behind(last) && last.checked_sub(1).is_none_or(|before| !ends_behind(before)) {
+            return last;
+        }
+        let found = self.runs.partition_point(|run| run.1 <= address);
+        self.last.set(found);
+        found
     }
 
     /// The contents of a chunk to visit, from `start` to `end`: as a whole, or the present parts of a large one.

@@ -5,6 +5,7 @@
 
 use super::buffers::buffers;
 use super::shapes::ShapeTable;
+use crate::bytes::word_in;
 use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
 use carat_ruby::version::{
@@ -54,6 +55,8 @@ pub(crate) struct SlotView<'a> {
     pub(crate) address: u64,
     /// Bytes of the slot.
     pub(crate) bytes: u64,
+    /// Those bytes, where they are at hand in one piece.
+    pub(super) contents: Option<&'a [u8]>,
     pub(crate) flags: u64,
 }
 
@@ -63,7 +66,8 @@ impl SlotView<'_> {
     }
 
     fn word(&self, offset: u64) -> u64 {
-        self.memory.word_at(self.address, offset).unwrap_or(0)
+        let at_hand = self.contents.and_then(|bytes| word_in(bytes, offset as usize));
+        at_hand.or_else(|| self.memory.word_at(self.address, offset)).unwrap_or(0)
     }
 
     const fn at(&self, offset: u64) -> u64 {
@@ -261,8 +265,15 @@ mod tests {
         let address = page.slot(3);
         memory.write_word(address, flags);
         (8..80).step_by(8).for_each(|at| memory.write_word(address + at, at));
-        let view =
-            SlotView { memory: &memory, heap: &heap, shapes: None, address, bytes: 80, flags };
+        let view = SlotView {
+            memory: &memory,
+            heap: &heap,
+            shapes: None,
+            address,
+            bytes: 80,
+            contents: None,
+            flags,
+        };
         let mut found = Vec::new();
         view.references(&mut |reference| found.push(reference));
         found

@@ -58,9 +58,9 @@ impl<'a> Graph<'a> {
         };
         // In this order: what belongs to the collector or to a slot is no structure that is known by its form.
         graph.collector();
-        graph.slots();
+        let structs = graph.slots();
         graph.structures();
-        graph.weak_maps();
+        graph.weak_maps(&structs);
         graph.promoted_list();
         graph.old_stacks.sort_unstable();
         graph
@@ -81,16 +81,21 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The chunks that slots own.
-    fn slots(&mut self) {
+    /// The chunks that slots own. Returns the slots with a struct of C, and the bytes of each.
+    fn slots(&mut self) -> Vec<(u64, u64)> {
+        let mut structs = Vec::new();
         for page in self.words.heap.pages() {
             for number in 0..page.slots {
                 let Some(view) = self.words.view(page.slot(number), page.slot_bytes) else {
                     continue;
                 };
                 view.references(&mut |reference| self.own(view.address, reference));
+                if view.kind() == SlotType::DATA {
+                    structs.push((view.address, view.bytes));
+                }
             }
         }
+        structs
     }
 
     fn own(&mut self, object: u64, reference: Reference) {
@@ -161,30 +166,25 @@ impl<'a> Graph<'a> {
     }
 
     /// The tables of maps that keep their contents only weakly, and the chunks of such sets.
-    fn weak_maps(&mut self) {
+    fn weak_maps(&mut self, structs: &[(u64, u64)]) {
         let mut maps = WeakMaps::default();
         let mut pairs = Vec::new();
-        for page in self.words.heap.pages() {
-            for number in 0..page.slots {
-                let view = self.words.view(page.slot(number), page.slot_bytes);
-                let Some(view) = view.filter(|view| view.kind() == SlotType::DATA) else {
-                    continue;
-                };
-                let Some(kind) = maps.kind_of(&view) else { continue };
-                WeakMaps::words(&view, &mut |word| {
-                    let Some((at, _)) = self.words.chunk_at(word) else { return };
-                    match (kind, self.tables.get_mut(&(at as u64))) {
-                        (WeakStruct::Tables(kind), Some(table)) => {
-                            table.1 = kind;
-                            pairs.push(table.0);
-                        }
-                        (WeakStruct::Tables(_), None) => {}
-                        (WeakStruct::Set, _) => {
-                            self.weak_sets.insert(at as u64, ());
-                        }
+        for (slot, bytes) in structs {
+            let Some(view) = self.words.view(*slot, *bytes) else { continue };
+            let Some(kind) = maps.kind_of(&view) else { continue };
+            WeakMaps::words(&view, &mut |word| {
+                let Some((at, _)) = self.words.chunk_at(word) else { return };
+                match (kind, self.tables.get_mut(&(at as u64))) {
+                    (WeakStruct::Tables(kind), Some(table)) => {
+                        table.1 = kind;
+                        pairs.push(table.0);
                     }
-                });
-            }
+                    (WeakStruct::Tables(_), None) => {}
+                    (WeakStruct::Set, _) => {
+                        self.weak_sets.insert(at as u64, ());
+                    }
+                }
+            });
         }
         // After the walk, which borrows the list of tables.
         pairs.iter().for_each(|table| self.own_pairs(table));

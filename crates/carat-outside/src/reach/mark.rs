@@ -54,6 +54,8 @@ pub(super) struct ReachMarker<'a> {
     waiting_values: Vec<(u64, u64)>,
     /// Chunks into whose middle something points.
     inside: NumberSet,
+    /// Those of the slot that is visited.
+    references: Vec<Reference>,
     /// What a chunk that is reached now is marked as.
     mark: ChunkMark,
     /// Every reference from what is reached, where that is wanted.
@@ -81,6 +83,7 @@ impl<'a> ReachMarker<'a> {
             waiting_chunks: NumberSet::new(chunks),
             waiting_values: Vec::new(),
             inside: NumberSet::new(chunks),
+            references: Vec::new(),
             mark: ChunkMark::Live,
             record: None,
         }
@@ -268,8 +271,10 @@ impl<'a> ReachMarker<'a> {
     /// Marks an object. False if the word is none.
     fn value(&mut self, word: u64) -> bool {
         let Some(number) = self.slot_number(word) else { return false };
-        // The type 0 is a slot without an object (`T_NONE`, value_type.h).
-        if self.graph.words.memory.word(word).is_none_or(|flags| flags & 31 == 0) {
+        // What is marked is an object. The type 0 is a slot without one (`T_NONE`, value_type.h).
+        let is_object = self.slots.contains(number)
+            || self.graph.words.memory.word(word).is_some_and(|flags| flags & 31 != 0);
+        if !is_object {
             return false;
         }
         if let Some(record) = &mut self.record {
@@ -352,12 +357,13 @@ impl<'a> ReachMarker<'a> {
         {
             self.pointer(record);
         }
-        // Collected first, because following one changes the marks that the view borrows.
-        let mut references = Vec::with_capacity(4);
+        // Collected first, because following one changes the marks that the view borrows; in one list for all slots.
+        let mut references = std::mem::take(&mut self.references);
         view.references(&mut |reference| references.push(reference));
-        for reference in references {
+        for reference in references.drain(..) {
             self.reference(reference);
         }
+        self.references = references;
     }
 
     fn reference(&mut self, reference: Reference) {

@@ -193,6 +193,54 @@ impl ReferenceRecord {
     }
 }
 
+/// The nodes to which each node refers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lists<'a> {
+    /// Where the list of each node starts in `targets`; [`NO_NODE`] for a node without one.
+    pub(crate) starts: &'a [u32],
+    /// For each list its length and then its nodes.
+    pub(crate) targets: &'a [u32],
+}
+
+impl<'a> Lists<'a> {
+    /// Number of nodes.
+    pub(crate) const fn nodes(self) -> u32 {
+        self.starts.len() as u32
+    }
+
+    /// The nodes that a node refers to.
+    pub(crate) fn of(self, node: u32) -> &'a [u32] {
+        let start = self.starts.get(node as usize).copied().unwrap_or(NO_NODE) as usize;
+        let Some(length) = self.targets.get(start) else { return &[] };
+        self.targets.get(start + 1..start + 1 + *length as usize).unwrap_or(&[])
+    }
+}
+
+/// Lists that are made up.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct MadeLists {
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+}
+
+#[cfg(test)]
+impl MadeLists {
+    pub(crate) fn of(lists: &[Vec<u32>]) -> Self {
+        let mut made = Self::default();
+        for list in lists {
+            made.starts.push(made.targets.len() as u32);
+            made.targets.push(list.len() as u32);
+            made.targets.extend(list);
+        }
+        made
+    }
+
+    pub(crate) fn lists(&self) -> Lists<'_> {
+        Lists { starts: &self.starts, targets: &self.targets }
+    }
+}
+
 /// The references of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct ReferenceGraph {
@@ -226,11 +274,14 @@ impl ReferenceGraph {
         self
     }
 
+    /// What each node refers to.
+    pub(crate) fn lists(&self) -> Lists<'_> {
+        Lists { starts: &self.starts, targets: &self.targets }
+    }
+
     /// The nodes that a node refers to.
     pub(crate) fn of(&self, node: u32) -> &[u32] {
-        let start = self.starts.get(node as usize).copied().unwrap_or(NO_NODE) as usize;
-        let Some(length) = self.targets.get(start) else { return &[] };
-        self.targets.get(start + 1..start + 1 + *length as usize).unwrap_or(&[])
+        self.lists().of(node)
     }
 
     /// Number of nodes.

@@ -2,6 +2,7 @@
 
 use super::fields::SlotView;
 use super::shapes::ShapeTable;
+use crate::bytes::word_in;
 use crate::heap::{Heap, SlotHead, SlotType};
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, MemoryRegion};
@@ -41,9 +42,11 @@ impl<'a> Words<'a> {
 
     /// The slot at an address, if it holds an object.
     pub(crate) fn view(&self, address: u64, bytes: u64) -> Option<SlotView<'a>> {
-        let flags = self.memory.word(address)?;
+        let contents = self.memory.piece(address, bytes);
+        let flags = contents.and_then(|bytes| word_in(bytes, 0));
+        let flags = flags.or_else(|| self.memory.word(address))?;
         let (memory, heap, shapes) = (self.memory, self.heap, self.shapes);
-        let view = SlotView { memory, heap, shapes, address, bytes, flags };
+        let view = SlotView { memory, heap, shapes, address, bytes, contents, flags };
         (view.kind() != SlotType::NONE).then_some(view)
     }
 

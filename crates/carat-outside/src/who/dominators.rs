@@ -3,13 +3,18 @@
 //! A node dominates another if every way from the roots to that one leads through it. The algorithm is semi-NCA (Georgiadis, 2005),
 //! which is nearly linear; nothing in it recurses, so a list of a million objects is no trouble.
 
+use crate::number_set::NumberSet;
+use crate::reach::record::Lists;
+
 /// Nodes with the nodes that they refer to. One more node, [`References::top`], refers to all roots.
 pub(super) trait References {
-    /// Number of nodes, the top not among them.
-    fn nodes(&self) -> u32;
     fn roots(&self) -> std::ops::Range<u32>;
-    /// What a node refers to.
-    fn of(&self, node: u32) -> &[u32];
+    /// What each node refers to.
+    fn lists(&self) -> Lists<'_>;
+    /// Number of nodes, the top not among them.
+    fn nodes(&self) -> u32 {
+        self.lists().nodes()
+    }
     /// The node above the roots.
     fn top(&self) -> u32 {
         self.nodes()
@@ -18,6 +23,8 @@ pub(super) trait References {
 
 /// No node, or no number.
 pub(super) const NONE: u32 = u32::MAX;
+/// The bit of a number that says that two roots refer to the node. Half of all numbers are left for it (`record`, `DumpGraph`).
+const OF_ROOTS: u32 = 1 << 31;
 
 /// The dominators of every node that the roots lead to.
 #[derive(Debug, Clone)]
@@ -35,10 +42,11 @@ impl Dominators {
     }
 
     pub(super) fn find(graph: &dyn References) -> Self {
-        let Walk { order, parents, numbers } = Walk::of(graph);
-        let before = Predecessors::of(graph, &order, &numbers);
+        let Walk { order, parents, mut visits } = Walk::of(graph);
+        mark_of_roots(graph, &mut visits);
+        let before = Predecessors::of(graph, &order, &visits);
         // As long as the list of nodes, like each of those that the search needs.
-        drop(numbers);
+        drop(visits);
         let dominators = nearest(parents, before);
         let mut found = vec![NONE; graph.nodes() as usize + 1];
         for (number, node) in order.iter().enumerate().skip(1) {
@@ -62,31 +70,43 @@ impl Dominators {
 struct Walk {
     order: Vec<u32>,
     parents: Vec<u32>,
-    numbers: Vec<u32>,
+    visits: Vec<Visit>,
+}
+
+/// The visit of a node: both figures in one place, because each reference asks for both.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    /// Its number; [`NONE`] for a node that was not visited.
+    number: u32,
+    /// Nodes that refer to it, as far as these were visited.
+    referrers: u32,
 }
 
 impl Walk {
     fn of(graph: &dyn References) -> Self {
         let top = graph.top();
         let roots: Vec<u32> = graph.roots().collect();
+        let lists = graph.lists();
         let mut walk = Self {
             order: vec![top],
             parents: vec![0],
-            numbers: vec![NONE; graph.nodes() as usize + 1],
+            visits: vec![Visit { number: NONE, referrers: 0 }; graph.nodes() as usize + 1],
         };
-        walk.numbers[top as usize] = 0;
+        walk.visits[top as usize].number = 0;
         // The place in the list of each node is kept, as the stack of a recursion would.
         let mut waiting = vec![(top, 0_u32)];
         while let Some((node, at)) = waiting.last_mut() {
-            let targets = if *node == top { &roots } else { graph.of(*node) };
+            let targets = if *node == top { &roots } else { lists.of(*node) };
             let Some(target) = targets.get(*at as usize).copied() else {
                 waiting.pop();
                 continue;
             };
             *at += 1;
-            let from = walk.numbers[*node as usize];
-            if walk.numbers[target as usize] == NONE {
-                walk.numbers[target as usize] = walk.order.len() as u32;
+            let from = walk.visits[*node as usize].number;
+            let visit = &mut walk.visits[target as usize];
+            visit.referrers += 1;
+            if visit.number == NONE {
+                visit.number = walk.order.len() as u32;
                 walk.order.push(target);
                 walk.parents.push(from);
                 waiting.push((target, 0));
@@ -96,49 +116,62 @@ impl Walk {
     }
 }
 
-/// The nodes that refer to each node, all by the number of their visit.
+/// Marks the numbers of nodes to which two roots refer: only the top dominates them, whatever else refers to them. That spares the
+/// list of a class to which every one of its objects refers.
+fn mark_of_roots(graph: &dyn References, visits: &mut [Visit]) {
+    let mut first = NumberSet::new(visits.len());
+    for root in graph.roots() {
+        let mut targets = graph.lists().of(root).to_vec();
+        targets.sort_unstable();
+        targets.dedup();
+        for target in targets.into_iter().filter(|target| *target < graph.roots().start) {
+            if !first.insert(target as usize) {
+                let visit = &mut visits[target as usize];
+                *visit = Visit { number: visit.number | OF_ROOTS, referrers: 0 };
+            }
+        }
+    }
+}
+
+/// The nodes that refer to each node, all by the number of their visit. A node to which two roots refer has none.
 struct Predecessors {
     starts: Vec<u32>,
     nodes: Vec<u32>,
 }
 
 impl Predecessors {
-    fn of(graph: &dyn References, order: &[u32], numbers: &[u32]) -> Self {
-        let visited = order.len();
-        let mut starts = vec![0_u32; visited + 1];
-        each_reference(graph, (order, numbers), |_, to| starts[to as usize + 1] += 1);
-        // Counted first and then placed, so that all lists lie in one array without gaps.
-        for number in 0..visited {
-            starts[number + 1] += starts[number];
+    fn of(graph: &dyn References, order: &[u32], visits: &[Visit]) -> Self {
+        // Counted by the walk and placed here, so that all lists lie in one array without gaps.
+        let mut starts = Vec::with_capacity(order.len() + 1);
+        let mut next = 0;
+        for node in order {
+            starts.push(next);
+            next += visits[*node as usize].referrers;
         }
-        let mut nodes = vec![0; starts[visited] as usize];
+        starts.push(next);
+        let mut nodes = vec![0; next as usize];
         // Each start moves to the end of its list, which is the start of the next one.
-        each_reference(graph, (order, numbers), |from, to| {
+        let mut add = |from: u32, to: u32| {
             let place = &mut starts[to as usize];
             nodes[*place as usize] = from;
             *place += 1;
-        });
+        };
+        graph.roots().for_each(|root| add(0, visits[root as usize].number));
+        let lists = graph.lists();
+        for (from, node) in (0..).zip(order).skip(1) {
+            for target in lists.of(*node) {
+                let number = visits[*target as usize].number;
+                if number & OF_ROOTS == 0 {
+                    add(from, number);
+                }
+            }
+        }
         Self { starts, nodes }
     }
 
     fn of_number(&self, number: usize) -> &[u32] {
         let start = number.checked_sub(1).map_or(0, |before| self.starts[before]);
         &self.nodes[start as usize..self.starts[number] as usize]
-    }
-}
-
-fn each_reference(
-    graph: &dyn References,
-    (order, numbers): (&[u32], &[u32]),
-    mut each: impl FnMut(u32, u32),
-) {
-    for root in graph.roots() {
-        each(0, numbers[root as usize]);
-    }
-    for (from, node) in order.iter().enumerate().skip(1) {
-        for target in graph.of(*node) {
-            each(from as u32, numbers[*target as usize]);
-        }
     }
 }
 
@@ -151,12 +184,17 @@ fn nearest(parents: Vec<u32>, before: Predecessors) -> Vec<u32> {
     let mut waiting = Vec::new();
     // From the last visit to the first: what was visited later has its semidominator already.
     for number in (1..visited).rev() {
-        let mut least = NONE;
-        for from in before.of_number(number as usize) {
+        let mut least = number;
+        // The last ones first: they are in other parts of the tree, and so the likelier to lead to the top, below which is nothing.
+        for from in before.of_number(number as usize).iter().rev() {
             let label = best_label(*from, &semi, &mut labels, &mut ancestors, &mut waiting);
             least = least.min(semi[label as usize]);
+            if least == 0 {
+                break;
+            }
         }
-        semi[number as usize] = least;
+        // Of a node without a list the top is the only dominator.
+        semi[number as usize] = if least == number { 0 } else { least };
         ancestors[number as usize] = parents[number as usize];
     }
     drop((before, labels, ancestors));
@@ -200,25 +238,22 @@ fn best_label(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reach::record::MadeLists;
     use std::collections::BTreeSet;
 
     /// A graph whose last nodes are the roots.
     struct Made {
-        lists: Vec<Vec<u32>>,
+        lists: MadeLists,
         roots: u32,
     }
 
     impl References for Made {
-        fn nodes(&self) -> u32 {
-            self.lists.len() as u32
-        }
-
         fn roots(&self) -> std::ops::Range<u32> {
             self.nodes() - self.roots..self.nodes()
         }
 
-        fn of(&self, node: u32) -> &[u32] {
-            &self.lists[node as usize]
+        fn lists(&self) -> Lists<'_> {
+            self.lists.lists()
         }
     }
 
@@ -228,7 +263,7 @@ mod tests {
         let mut waiting: Vec<u32> = graph.roots().filter(|root| *root != left_out).collect();
         while let Some(node) = waiting.pop() {
             if reached.insert(node) {
-                waiting.extend(graph.of(node).iter().filter(|to| **to != left_out));
+                waiting.extend(graph.lists().of(node).iter().filter(|to| **to != left_out));
             }
         }
         reached
@@ -246,14 +281,14 @@ mod tests {
             let nodes = 2 + random(&mut seed) % 24;
             let roots = 1 + random(&mut seed) % 3;
             let most = 1 + round % 4;
-            let lists = (0..nodes + roots)
+            let lists: Vec<Vec<u32>> = (0..nodes + roots)
                 .map(|_| {
                     (0..random(&mut seed) % (most + 1))
                         .map(|_| (random(&mut seed) % nodes) as u32)
                         .collect()
                 })
                 .collect();
-            let graph = Made { lists, roots: roots as u32 };
+            let graph = Made { lists: MadeLists::of(&lists), roots: roots as u32 };
             let found = Dominators::find(&graph);
             let all = reached_without(&graph, NONE);
             for node in 0..graph.nodes() {
@@ -268,7 +303,7 @@ mod tests {
                         above.is_some() && all.contains(other)
                     })
                     .collect();
-                assert_eq!(dominated, lost, "{:?} {node}", graph.lists);
+                assert_eq!(dominated, lost, "{:?} {node}", graph.lists());
             }
             let place = |node: u32| found.order().iter().position(|one| *one == node);
             for node in all {
@@ -282,7 +317,7 @@ mod tests {
         const NODES: u32 = 1_000_000;
         let mut lists: Vec<Vec<u32>> = (0..NODES).map(|node| vec![(node + 1) % NODES]).collect();
         lists.push(vec![0]);
-        let found = Dominators::find(&Made { lists, roots: 1 });
+        let found = Dominators::find(&Made { lists: MadeLists::of(&lists), roots: 1 });
         assert_eq!((found.of(0), found.of(NODES - 1)), (Some(NODES), Some(NODES - 2)));
         assert_eq!(found.order().len(), NODES as usize + 2);
     }

@@ -13,7 +13,7 @@ const MOST_OF_IT: u64 = 8;
 /// Tenths of the objects of a class that its holder keeps.
 const OF_CLASS: u64 = 9;
 
-/// How much each node keeps alone, itself included.
+/// How much each node keeps alone, itself included. What nothing leads to keeps itself.
 pub(super) struct Retained {
     bytes: Vec<u64>,
     objects: Vec<u32>,
@@ -26,17 +26,14 @@ impl Retained {
     }
 
     pub(super) fn sum(nodes: &dyn WhoSubject, dominators: &Dominators) -> Self {
-        let all = dominators.order().len();
-        let mut sums = Self { bytes: Vec::new(), objects: Vec::new() };
         let count = nodes.nodes() as usize + 1;
-        debug_assert!(all <= count);
-        sums.bytes.resize(count, 0);
-        sums.objects.resize(count, 0);
+        let mut sums = Self { bytes: Vec::with_capacity(count), objects: vec![0; count] };
+        // By number, so that memory is read in long stretches; the order of dominators jumps.
+        sums.bytes.extend((0..=nodes.nodes()).map(|node| nodes.bytes(node)));
+        sums.objects[..nodes.objects() as usize].fill(1);
         // Whatever a node dominates comes after it.
         for node in dominators.order().iter().rev() {
             let place = *node as usize;
-            sums.bytes[place] = sums.bytes[place].saturating_add(nodes.bytes(*node));
-            sums.objects[place] += u32::from(*node < nodes.objects());
             if let Some(above) = dominators.of(*node) {
                 let (bytes, objects) = (sums.bytes[place], sums.objects[place]);
                 sums.bytes[above as usize] = sums.bytes[above as usize].saturating_add(bytes);
@@ -116,22 +113,25 @@ pub(super) fn holder_of(
     for object in objects {
         counts[*object as usize] = 1;
     }
-    for node in dominators.order().iter().rev() {
-        if let Some(above) = dominators.of(*node) {
-            counts[above as usize] += counts[*node as usize];
+    let all = objects.len() as u64;
+    let keeps = |count: u32| u64::from(count) * 10 >= all * OF_CLASS;
+    let is_one_of_them = |node: u32| all > 1 && objects.binary_search(&node).is_ok();
+    // Those that keep so many lie on one way down, each after the one above it.
+    let (mut outside, mut first) = (None, None);
+    for node in dominators.order().iter().rev().copied() {
+        let count = counts[node as usize];
+        if count == 0 {
+            continue;
+        }
+        if keeps(count) && is_container(nodes, node) {
+            first = Some(node);
+            outside = outside.or_else(|| (!is_one_of_them(node)).then_some(node));
+        }
+        if let Some(above) = dominators.of(node) {
+            counts[above as usize] += count;
         }
     }
-    let all = objects.len() as u64;
-    let keeps = |node: &u32| u64::from(counts[*node as usize]) * 10 >= all * OF_CLASS;
-    if all == 0 {
-        return None;
-    }
-    // Those that keep so many lie on one way down, each after the one above it.
-    let keepers = dominators.order().iter().copied();
-    let keepers = keepers.filter(|node| keeps(node) && is_container(nodes, *node));
-    let is_one_of_them = |node: &u32| all > 1 && objects.binary_search(node).is_ok();
-    let outside = keepers.clone().filter(|node| !is_one_of_them(node)).last();
     // Where only their own kind keeps them, as in a list, it is the first of them.
-    let found = outside.or_else(|| keepers.clone().next())?;
+    let found = outside.or(first)?;
     Some((found, u64::from(counts[found as usize])))
 }

@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::reach::Reach;
 use crate::reach::fields::{Reference, SlotView};
 use crate::reach::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
-use crate::reach::record::{ReferenceGraph, RootPlace};
+use crate::reach::record::{Lists, ReferenceGraph, RootPlace};
 use crate::reach::words::Words;
 use std::ops::Range;
 
@@ -287,16 +287,12 @@ impl<'a> NodeTarget<'a> {
 }
 
 impl References for Nodes<'_> {
-    fn nodes(&self) -> u32 {
-        self.graph.nodes()
-    }
-
     fn roots(&self) -> Range<u32> {
         self.graph.first_root()..self.graph.nodes()
     }
 
-    fn of(&self, node: u32) -> &[u32] {
-        self.graph.of(node)
+    fn lists(&self) -> Lists<'_> {
+        self.graph.lists()
     }
 }
 

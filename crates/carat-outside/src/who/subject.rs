@@ -6,6 +6,7 @@ use super::links::Names;
 use super::traced::{Before, TracedWay};
 use super::ways::{NodeKinds, Ways};
 use crate::heap::{ClassId, SlotType};
+use crate::reach::record::Lists;
 use std::ops::Range;
 
 /// Nodes between two objects on a way.
@@ -72,16 +73,12 @@ pub(super) trait WhoSubject: References + NodeKinds {
 }
 
 impl References for Names<'_> {
-    fn nodes(&self) -> u32 {
-        self.nodes.nodes()
-    }
-
     fn roots(&self) -> Range<u32> {
         self.nodes.roots()
     }
 
-    fn of(&self, node: u32) -> &[u32] {
-        self.nodes.of(node)
+    fn lists(&self) -> Lists<'_> {
+        self.nodes.lists()
     }
 }
 

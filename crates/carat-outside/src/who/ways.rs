@@ -11,6 +11,8 @@ const BUCKETS: usize = 128;
 /// An object refers to its class: true, and no explanation.
 const TO_CLASS: u32 = 20;
 const TO_ICLASS: u32 = 6;
+/// What stands for the type of a node that is no slot: types have five bits (`RUBY_T_MASK`, value_type.h).
+const NO_SLOT: SlotType = SlotType(u8::MAX);
 
 /// What is known of nodes for the cost of a step.
 pub(super) trait NodeKinds {
@@ -28,18 +30,22 @@ pub(super) struct Ways {
 impl Ways {
     /// Bytes of memory while they are searched, for so many nodes and references: where from, what for, and what waits.
     pub(super) const fn bytes(nodes: u64, references: u64) -> u64 {
-        nodes * 10 + references * 2
+        nodes * 11 + references * 2
     }
 
     /// Searches them. `start` is a node that needs no explanation, such as the class `Object`.
     pub(super) fn find(graph: &dyn References, kinds: &dyn NodeKinds, start: Option<u32>) -> Self {
-        let nodes = graph.nodes() as usize;
+        let lists = graph.lists();
         let mut search = WaySearch {
-            costs: vec![NONE; nodes],
-            parents: vec![NONE; nodes],
+            costs: vec![NONE; lists.nodes() as usize],
+            parents: vec![NONE; lists.nodes() as usize],
             buckets: vec![Vec::new(); BUCKETS],
             waiting: 0,
         };
+        // Asked once for each node here and not for each reference to it.
+        let types: Vec<u8> = (0..graph.roots().start).map(|node| type_of(kinds, node)).collect();
+        let type_at = |node: u32| types.get(node as usize).copied().map(SlotType);
+        let type_at = |node: u32| type_at(node).filter(|kind| *kind != NO_SLOT);
         if let Some(start) = start {
             search.offer(start, NONE, 0);
         }
@@ -57,11 +63,13 @@ impl Ways {
             if search.costs[node as usize] != cost {
                 continue;
             }
-            let from = kinds.slot_type(node);
+            let from = type_at(node);
             let step = step_from(from);
-            for target in graph.of(node) {
-                let to = kinds.slot_type(*target);
-                search.offer(*target, node, cost + step + step_to(from, to));
+            for target in lists.of(node) {
+                // Most have a cheaper way already, whatever they are.
+                if search.costs.get(*target as usize).is_some_and(|known| *known > cost + step) {
+                    search.offer(*target, node, cost + step + step_to(from, type_at(*target)));
+                }
             }
         }
         Self { parents: search.parents }
@@ -97,6 +105,11 @@ impl WaySearch {
     }
 }
 
+/// The type of a slot, and what no slot has for another node.
+fn type_of(kinds: &dyn NodeKinds, node: u32) -> u8 {
+    kinds.slot_type(node).unwrap_or(NO_SLOT).0
+}
+
 /// The cost of a step away from a node.
 fn step_from(from: Option<SlotType>) -> u32 {
     match from {
@@ -122,22 +135,20 @@ fn step_to(from: Option<SlotType>, to: Option<SlotType>) -> u32 {
 mod tests {
     use super::*;
 
+    use crate::reach::record::{Lists, MadeLists};
+
     struct Made {
-        lists: Vec<Vec<u32>>,
+        lists: MadeLists,
         types: Vec<u8>,
     }
 
     impl References for Made {
-        fn nodes(&self) -> u32 {
-            self.lists.len() as u32
-        }
-
         fn roots(&self) -> std::ops::Range<u32> {
             self.types.len() as u32..self.nodes()
         }
 
-        fn of(&self, node: u32) -> &[u32] {
-            &self.lists[node as usize]
+        fn lists(&self) -> Lists<'_> {
+            self.lists.lists()
         }
     }
 
@@ -154,8 +165,8 @@ mod tests {
     #[test]
     fn a_way_through_containers_is_better_than_a_shorter_one_from_a_stack_or_through_bytecode() {
         // An object; two arrays in each other; a method; a root that is named, and a stack.
-        let lists = vec![vec![], vec![0], vec![1], vec![0], vec![3, 2], vec![0]];
-        let made = Made { lists, types: vec![1, 7, 7, 26] };
+        let lists = [vec![], vec![0], vec![1], vec![0], vec![3, 2], vec![0]];
+        let made = Made { lists: MadeLists::of(&lists), types: vec![1, 7, 7, 26] };
         let ways = Ways::find(&made, &made, None);
         assert_eq!(
             [0, 1, 2, 3, 4].map(|node| ways.before(node)),
@@ -165,9 +176,9 @@ mod tests {
 
     #[test]
     fn an_object_does_not_explain_its_class() {
-        let lists = vec![vec![1], vec![], vec![1], vec![0], vec![2]];
+        let lists = [vec![1], vec![], vec![1], vec![0], vec![2]];
         // An object and its class; a container of classes behind a dear root.
-        let made = Made { lists, types: vec![1, 2, 3] };
+        let made = Made { lists: MadeLists::of(&lists), types: vec![1, 2, 3] };
         assert_eq!(Ways::find(&made, &made, None).before(1), Some(0));
         assert_eq!(Ways::find(&made, &made, Some(2)).before(1), Some(2));
     }

@@ -6,6 +6,7 @@ use crate::hash::AddressMap;
 use crate::heap::{ClassId, SlotType};
 use crate::number_set::NumberSet;
 use crate::printable::printable;
+use crate::reach::record::Lists;
 use crate::who::data::{Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
 use crate::who::dominators::References;
 use crate::who::subject::WhoSubject;
@@ -54,7 +55,8 @@ impl DumpGraph {
     pub(super) fn new(objects: DumpObjects, roots: Vec<String>) -> Option<Self> {
         let nodes = objects.list.len() + roots.len();
         let words = objects.references as usize + nodes * 2;
-        (words < NONE as usize && nodes + 1 < NONE as usize).then_some(())?;
+        // Of the numbers of nodes a bit is left for other purposes.
+        (words < NONE as usize && nodes + 1 < NONE as usize >> 1).then_some(())?;
         let labels = if objects.has_names { words } else { 0 };
         Some(Self {
             starts: vec![NONE; nodes],
@@ -316,17 +318,12 @@ impl DumpSubject<'_> {
 }
 
 impl References for DumpSubject<'_> {
-    fn nodes(&self) -> u32 {
-        self.graph.starts.len() as u32
-    }
-
     fn roots(&self) -> Range<u32> {
         self.graph.roots()
     }
 
-    fn of(&self, node: u32) -> &[u32] {
-        let (start, length) = self.graph.list(node);
-        self.graph.targets.get(start..start + length).unwrap_or(&[])
+    fn lists(&self) -> Lists<'_> {
+        Lists { starts: &self.graph.starts, targets: &self.graph.targets }
     }
 }
 
