@@ -333,7 +333,7 @@ fn garbage_that_was_counted_when_the_keeper_was_asked_for_is_said_and_not_called
         let who = WhoCensus { classes: vec![counted], ..WhoCensus::default() };
         let classes = Some(vec![class.clone()]);
         let reading = of_process(Census { classes, who: Some(who), ..Census::default() });
-        let found = diagnosis(&ledger(live(), Vec::new()), Some(&reading), None);
+        let found = diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&reading)));
         says(&found, DiagnosisKind::Most)
     };
     let said = most(0);
