@@ -45,8 +45,10 @@ fn the_verdict_on_three_variants_is_a_row_for_each_and_what_to_do_next() {
     assert!(ran.out.lines().count() <= 14, "{}", ran.out);
     let few = folder.run(&[&fake[..], &["--blocks", "3"]].concat());
     few.assert_code(3).assert_says(" so far").assert_says("3 blocks cannot decide; ");
-    few.assert_says(" can: carat compare fake.toml -o fake.carat --resume --blocks ");
-    let command = few.out.split_once(" can: carat ").unwrap().1.lines().next().unwrap();
+    few.assert_says(
+        " can, and are then the limit: carat compare fake.toml -o fake.carat --resume --blocks ",
+    );
+    let command = few.out.split_once(" limit: carat ").unwrap().1.lines().next().unwrap();
     let with_blocks = |blocks: &str| {
         let words = command.rsplit_once(' ').unwrap().0.split(' ');
         folder.run(&words.chain([blocks, "--fake", fake[3]]).collect::<Vec<_>>())
