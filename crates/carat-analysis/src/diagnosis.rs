@@ -496,6 +496,10 @@ fn largest_class(ledger: &Ledger, reading: &OutsideReading) -> Option<DiagnosisR
 
 /// Garbage of a class by the reading that asked who keeps it, which came later and counted anew.
 fn garbage_read_again(census: &Census, class: &str) -> Option<String> {
+    // Where that is unknown, what was not reached need not be garbage.
+    if census.reason(CensusPart::Reach).is_some() {
+        return None;
+    }
     let mut classes = census.who.iter().flat_map(|who| &who.classes);
     let found = classes.find(|found| found.name == class)?;
     Some(match found.garbage_objects {

@@ -171,7 +171,8 @@ pub struct LookCost {
 }
 
 impl Census {
-    fn unknown(&mut self, part: CensusPart, reason: impl ToString) {
+    /// Notes why a part is unknown.
+    pub fn unknown(&mut self, part: CensusPart, reason: impl ToString) {
         let reason = reason.to_string();
         debug!(?part, reason, "a part of the reading is refused");
         self.unknown.push(UnknownPart { part, reason });
@@ -430,7 +431,8 @@ fn holder_parts(
         who_part(memory, sources, request, (options, &mut *census, load));
     }
     // Who keeps what cannot be told without knowing what the roots reach.
-    if !options.owners && (!options.reach || census.reach.is_some()) {
+    let is_told = census.reach.is_some() || census.reason(CensusPart::Reach).is_some();
+    if !options.owners && (!options.reach || is_told) {
         return;
     }
     // Also for the owners alone: what a collection would free must not read as if it were kept.
@@ -450,7 +452,7 @@ fn holder_parts(
     }
     match reached {
         Ok(reached) => census.reach = Some(reached.census()),
-        Err(reason) if options.reach => census.unknown(CensusPart::Reach, reason),
+        Err(reason) if options.reach && !is_told => census.unknown(CensusPart::Reach, reason),
         Err(_) => {}
     }
 }
@@ -474,9 +476,15 @@ fn who_part(
     match complete(memory, found) {
         Ok(WhoFound { who, reach, garbage }) => {
             census.who = Some(WhoCensus { needed_bytes: need.bytes, ..who });
-            census.reach = Some(reach);
-            for class in census.classes.iter_mut().flatten() {
-                class.garbage_objects = Some(garbage.get(&class.name).copied().unwrap_or(0));
+            match reach {
+                Ok(reach) => {
+                    census.reach = Some(reach);
+                    for class in census.classes.iter_mut().flatten() {
+                        let found = garbage.get(&class.name).copied();
+                        class.garbage_objects = Some(found.unwrap_or(0));
+                    }
+                }
+                Err(reason) => census.unknown(CensusPart::Reach, reason),
             }
         }
         Err(reason) => census.unknown(CensusPart::Who, reason),

@@ -28,7 +28,7 @@ pub fn find_keeper(
     class: &str,
     bounds: &KeeperBounds,
     options: &LookOptions,
-) -> Result<(WhoCensus, ReachCensus), String> {
+) -> Result<(WhoCensus, Result<ReachCensus, String>), String> {
     if !is_small(census, bounds.nodes) {
         return Err(
             "it has more objects, or an unknown number of them, than are searched unasked".into()
@@ -53,8 +53,9 @@ pub fn find_keeper(
     };
     let found =
         look(census.process, &options).map_err(|refused| of_search(&refused.to_string()))?;
-    let reason = of_search(found.reason(CensusPart::Who).unwrap_or("nothing says why"));
-    found.who.zip(found.reach).ok_or(reason)
+    let reason = |part| of_search(found.reason(part).unwrap_or("nothing says why"));
+    let (reach, failed) = (found.reach.ok_or(reason(CensusPart::Reach)), reason(CensusPart::Who));
+    found.who.map(|who| (who, reach)).ok_or(failed)
 }
 
 /// The reason why a search has no answer: no option sets the time of one that nobody asked for.

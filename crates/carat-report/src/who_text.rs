@@ -56,15 +56,26 @@ fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt:
         );
     };
     let all = who.reached_objects + who.garbage_objects;
+    let unknown = census.reason(CensusPart::Reach);
+    let garbage = match unknown {
+        Some(reason) => {
+            format!("what a collection would free is not known: {}", one_line(reason))
+        }
+        None => format!("a collection would free {}", grouped(who.garbage_objects)),
+    };
     writeln!(
         out,
-        "Process {}, Ruby {}: {}; a collection would free {}",
+        "Process {}, Ruby {}: {}; {garbage}",
         census.process,
         one_line(&census.ruby),
         grouped_count(all, "object"),
-        grouped(who.garbage_objects)
     )?;
-    write_who(out, who, (&census.process.to_string(), class))
+    let mut who = who.clone();
+    for class in who.classes.iter_mut().filter(|_| unknown.is_some()) {
+        // Not said, because it is not known.
+        class.garbage_objects = 0;
+    }
+    write_who(out, &who, (&census.process.to_string(), class))
 }
 
 /// What is told of a process or a dump; `target` is how it is called on the command line.

@@ -58,6 +58,8 @@ pub(super) struct ReachMarker<'a> {
     references: Vec<Reference>,
     /// What a chunk that is reached now is marked as.
     mark: ChunkMark,
+    /// Objects that the roots reach and whose contents were not where they said: they moved while the process was read.
+    pub(super) moved: u64,
     /// Every reference from what is reached, where that is wanted.
     record: Option<ReferenceRecord>,
 }
@@ -85,6 +87,7 @@ impl<'a> ReachMarker<'a> {
             inside: NumberSet::new(chunks),
             references: Vec::new(),
             mark: ChunkMark::Live,
+            moved: 0,
             record: None,
         }
     }
@@ -398,7 +401,11 @@ impl<'a> ReachMarker<'a> {
             // Only its owner leads here, so it was visited.
             Some((number, _)) if !self.mark(number) => return,
             Some((_, chunk)) => chunk.user_end() - start,
-            None => TRANSIENT_WORDS * 8,
+            None => {
+                // So many have a chunk, which was allocated after the chunks were read, or freed before the contents were.
+                self.moved += u64::from(count > TRANSIENT_WORDS && self.mark == ChunkMark::Live);
+                TRANSIENT_WORDS * 8
+            }
         };
         let end = start.saturating_add(count.saturating_mul(8).min(bytes));
         self.waiting_values.push((start, end));

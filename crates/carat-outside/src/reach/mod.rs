@@ -46,6 +46,11 @@ pub enum ReachUnknown {
     /// Even `Object` was not reached.
     #[error("the roots do not lead to {0}")]
     LostClass(&'static str),
+    /// What some objects refer to was not read.
+    #[error(
+        "while it was read, the contents of {0} of its large arrays moved, so what they lead to is not known; another reading may tell"
+    )]
+    Moved(u64),
 }
 
 /// Classes that every collection reaches.
@@ -71,7 +76,8 @@ pub fn reach<'a>(
     (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
 ) -> Result<Reach<'a>, ReachUnknown> {
     let marker = marker(memory, heap, chunks, (anchors, threads))?;
-    Ok(mark(marker, memory, anchors, Recorded::Reached)?.0)
+    let reach = mark(marker, memory, anchors, Recorded::Reached)?.0;
+    reach.is_whole().map(|()| reach)
 }
 
 /// Whose references are recorded.
@@ -83,7 +89,7 @@ pub(crate) enum Recorded {
     All,
 }
 
-/// The same, and every reference on the way; `None` if there are too many. Roots are told apart where one of the boundaries lies
+/// The same, and every reference on the way, also where contents moved: what was reached is certain; `None` if there are too many. Roots are told apart where one of the boundaries lies
 /// between them.
 pub(crate) fn reach_recorded<'a>(
     memory: &'a dyn Memory,
@@ -137,6 +143,14 @@ fn mark<'a>(
 }
 
 impl Reach<'_> {
+    /// Whether what is not reached is garbage. Where contents moved, it may be what they led to.
+    pub(crate) fn is_whole(&self) -> Result<(), ReachUnknown> {
+        match self.marker.moved {
+            0 => Ok(()),
+            moved => Err(ReachUnknown::Moved(moved)),
+        }
+    }
+
     /// Whether the roots reach the object of the slot at an address.
     pub fn is_reached(&self, slot: u64) -> bool {
         self.marker.is_marked(slot)

@@ -125,6 +125,18 @@ fn what_no_root_leads_to_would_be_freed_with_what_it_holds() {
 }
 
 #[test]
+fn garbage_is_unknown_where_the_contents_of_a_large_array_moved_while_it_was_read() {
+    for (number, expected) in [(0, Err(ReachUnknown::Moved(1))), (1, Ok(()))] {
+        let mut process = MarkedProcess::new().with_thread();
+        process.word(ROOTS, POST);
+        process.array(number, 5_000);
+        // In no chunk: the array was given another one after the chunks were read.
+        process.word(POST + number * SLOT + 32, 0x10_0000);
+        assert_eq!(process.reach().map(drop), expected, "only what is reached counts");
+    }
+}
+
+#[test]
 fn what_an_array_held_beyond_its_length_is_not_reached() {
     let mut process = MarkedProcess::new().with_thread();
     process.word(ROOTS, POST);

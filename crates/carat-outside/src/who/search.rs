@@ -103,7 +103,8 @@ pub fn who_need(process: u32, (slots, chunks): (u64, u64), request: &WhoRequest)
 #[derive(Debug)]
 pub struct WhoFound {
     pub who: WhoCensus,
-    pub reach: ReachCensus,
+    /// Unknown where contents moved while they were read; then the numbers of garbage are too high.
+    pub reach: Result<ReachCensus, ReachUnknown>,
     /// Objects of each class that a full collection would free, by the class's name; a class that is missing has none.
     pub garbage: HashMap<String, u64>,
 }
@@ -199,8 +200,9 @@ fn draft(
     memory: &dyn Memory,
     sources: &WhoSources<'_>,
     request: &WhoRequest,
-) -> Result<(WhoDraft, ReachCensus), WhoUnknown> {
+) -> Result<(WhoDraft, Result<ReachCensus, ReachUnknown>), WhoUnknown> {
     with_names(memory, sources, Recorded::Reached, &mut |names, object| {
+        let whole = names.nodes.reach.is_whole();
         let reach = names.nodes.reach.census();
         let census = WhoCensus {
             reached_objects: reach.reached_objects,
@@ -208,7 +210,7 @@ fn draft(
             unnamed: unnamed(names),
             ..WhoCensus::default()
         };
-        Ok((draft_of(names, object, request, census)?, reach))
+        Ok((draft_of(names, object, request, census)?, whole.map(|()| reach)))
     })
 }
 

@@ -60,7 +60,7 @@ fn find(memory: &mut dyn Memory, class: Option<&str>) -> WhoCensus {
     let found =
         find_who(memory, &sources, &WhoRequest { classes, ..WhoRequest::default() }).unwrap();
     let garbage: u64 = found.garbage.values().sum();
-    assert_eq!(garbage, found.reach.unreached_objects);
+    assert_eq!(garbage, found.reach.unwrap().unreached_objects);
     for class in &found.who.classes {
         assert_eq!(class.garbage_objects, found.garbage.get(&class.name).copied().unwrap_or(0));
     }

@@ -3,7 +3,7 @@
 use carat_analysis::class_in_question;
 use carat_model::Ledger;
 use carat_model::OutsideReading;
-use carat_outside::census::LookOptions;
+use carat_outside::census::{CensusPart, LookOptions};
 use carat_outside::keeper::{KeeperBounds, find_keeper};
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ pub(super) fn add_keeper(reading: &mut OutsideReading, ledger: &Ledger, options:
     {
         census.who = Some(who);
         // What the first reading counted agrees with its classes.
-        census.reach.get_or_insert(reach);
+        match (census.reach, reach) {
+            (Some(_), _) => {}
+            (None, Ok(reach)) => census.reach = Some(reach),
+            (None, Err(reason)) => census.unknown(CensusPart::Reach, reason),
+        }
     }
 }
