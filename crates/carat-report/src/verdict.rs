@@ -15,7 +15,8 @@ use crate::use_it::{UseIt, use_it};
 use crate::wording::{Sentence, headline, median_so_far, sentences};
 use carat_analysis::{Judge, question};
 use carat_model::{
-    Better, BlockForecast, Conclusion, Estimate, Results, Role, Verdict, first_names, metric,
+    Better, BlockForecast, Conclusion, Estimate, Results, Role, Variant, Verdict, first_names,
+    metric,
 };
 
 /// Variants that are named where several are open; the others are counted.
@@ -333,8 +334,9 @@ fn open(results: &Results) -> Option<OpenVerdict> {
         one.verdict == Verdict::Undecided && !breaks_guard(results, &one.variant)
     };
     let mut open: Vec<&Conclusion> = primaries(results).filter(is_open).collect();
-    // What is better may still wait for a guard, without which it is not recommended.
-    if open.is_empty() {
+    // What is better may still wait for a guard, without which it is not recommended; where another is, nobody waits.
+    let is_better = |variant: &Variant| standing(results, &variant.name) == Standing::Better;
+    if open.is_empty() && !results.info.variants.iter().skip(1).any(is_better) {
         let is_open = |one: &&Conclusion| {
             matches!(one.role, Role::Guard { .. })
                 && one.guard_passed.is_none()
