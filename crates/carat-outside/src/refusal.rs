@@ -4,6 +4,7 @@ use crate::canary::CanaryError;
 use crate::denied::DeniedCause;
 use crate::live::OpenMemoryError;
 use crate::memory::ReadingStopped;
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -52,6 +53,8 @@ pub enum Refused {
 /// The refusal that an error means.
 pub fn refusal(proc: &Path, process: u32, error: OpenMemoryError) -> Refused {
     match error {
+        // While a process starts another program, its files say what those of one that has ended do.
+        OpenMemoryError::Gone(process) if runs(proc, process) => Refused::Ended(process),
         OpenMemoryError::Gone(process) => Refused::Gone(process),
         OpenMemoryError::PageSize(bytes) => Refused::PageSize(bytes),
         OpenMemoryError::Mappings(bytes) => Refused::Mappings(bytes),
@@ -64,10 +67,31 @@ pub fn refusal(proc: &Path, process: u32, error: OpenMemoryError) -> Refused {
     }
 }
 
+/// Whether a process is there and has not ended: proc(5) has its state behind its name, which is in parentheses.
+fn runs(proc: &Path, process: u32) -> bool {
+    let stat = fs::read(proc.join(process.to_string()).join("stat")).unwrap_or_default();
+    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
+    state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::denied::Barrier;
+
+    #[test]
+    fn a_process_that_starts_another_program_is_not_said_to_be_missing() {
+        let proc = tempfile::tempdir().unwrap();
+        for (process, state) in [(7, "R"), (8, "Z")] {
+            let folder = proc.path().join(process.to_string());
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("stat"), format!("{process} (a) b) {state} 1 1")).unwrap();
+        }
+        let refused = |process| refusal(proc.path(), process, OpenMemoryError::Gone(process));
+        assert!(matches!(refused(7), Refused::Ended(7)));
+        assert!(matches!(refused(8), Refused::Gone(8)));
+        assert!(matches!(refused(9), Refused::Gone(9)));
+    }
 
     #[test]
     fn a_denied_file_is_named_with_what_helps() {

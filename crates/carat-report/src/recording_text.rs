@@ -106,24 +106,25 @@ pub(crate) fn outlook_lines(recording: &Recording) -> Vec<String> {
     [Some(rate), unread].into_iter().flatten().collect()
 }
 
-/// How a class grows: `Post grows by 3.0 objects per request (2.9 to 3.1, 99 % interval, 40 readings), 412 B each`.
+/// How a class grows: `Post grows by 3.0 objects per request (2.9 to 3.1, 99 % interval, 40 readings); now 9,300 objects`, and the mean of their bytes.
 pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
     let (low, high) = growth.interval;
     let each = growth
         .bytes_each
-        .map(|bytes| format!(", {} each with what they hold", Bytes(bytes as u64)));
+        .map(|bytes| format!(", {} each on average with what they hold", Bytes(bytes as u64)));
     let kept_by =
         growth.kept_by.as_ref().map(|way| format!(", kept by {}", one_line(&way.keeper())));
     format!(
-        "{} grows by {} objects per {} ({} to {}, 99 % interval, {}){}; now {}{}",
+        "{} grows by {} objects per {} ({} to {}, 99 % interval, {}); now {}{}{}",
         one_line(&growth.class),
         class_rate(growth.rate),
         growth.progress.unit(),
         class_rate(low),
         class_rate(high),
         count(growth.readings, "reading"),
-        each.unwrap_or_default(),
         grouped_count(growth.objects, "object"),
+        // Of all objects of the class: those that were added may be larger.
+        each.unwrap_or_default(),
         kept_by.unwrap_or_default()
     )
 }

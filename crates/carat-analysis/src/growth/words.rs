@@ -228,7 +228,7 @@ pub fn cause(parts: &[PartGrowth]) -> Option<String> {
             "Ruby objects that are kept: a cache without a limit, or something that still refers to them"
         }
         TrackedPart::KeptMemory => {
-            "memory that Ruby objects keep: objects that become larger, or a cache of large ones"
+            "memory that Ruby objects keep: a cache without a limit, or objects that become larger"
         }
         TrackedPart::MallocLive => {
             "memory from malloc that is not freed: contents of kept objects or a native extension"

@@ -42,6 +42,16 @@ pub enum PrepareError {
         user: String,
         program: String,
     },
+    /// A path leads to no program.
+    #[error(
+        "{user}: there is no program {program} that can be run; a relative path starts in {dir}"
+    )]
+    ProgramPath {
+        /// The variant, service or command that needs it.
+        user: String,
+        program: String,
+        dir: PathBuf,
+    },
     /// A working directory does not exist.
     #[error(
         "{user}: there is no directory {dir}; relative directories start at the experiment file"
@@ -107,10 +117,16 @@ fn check_placeholders(
     env: &BTreeMap<String, String>,
 ) -> Result<(), PrepareError> {
     let known = experiment.placeholders();
-    words.iter().chain(env.values()).try_for_each(|text| {
-        let failed = |reason| PrepareError::Placeholder { user: user.to_owned(), reason };
-        fill(text, &known).map(drop).map_err(failed)
-    })
+    let words = words.iter().map(|word| ("its command", word));
+    words.chain(env.iter().map(|(name, value)| (name.as_str(), value))).try_for_each(
+        |(place, text)| {
+            let failed = |reason| {
+                let reason = format!("{place}: {reason}");
+                PrepareError::Placeholder { user: user.to_owned(), reason }
+            };
+            fill(text, &known).map(drop).map_err(failed)
+        },
+    )
 }
 
 /// Whether a program that does not run in a variant's root is there.
@@ -202,7 +218,12 @@ fn require_program(
     if program.contains('{') || search.find(program).is_some() {
         return Ok(());
     }
-    Err(PrepareError::Program { user: user.to_owned(), program: program.to_owned() })
+    let (user, program) = (user.to_owned(), program.to_owned());
+    // PATH is searched for plain names alone (execvp(3)).
+    Err(match program.contains('/') {
+        true => PrepareError::ProgramPath { user, program, dir: search.dir.to_owned() },
+        false => PrepareError::Program { user, program },
+    })
 }
 
 #[cfg(test)]
@@ -269,9 +290,10 @@ mod tests {
     #[test]
     fn an_error_names_the_variant_and_the_remedy() {
         for (second, expected) in [
-            ("command = ['no-such-program']", "`no-such-program` was not found"),
+            ("command = ['no-such-program']", "`no-such-program` was not found in PATH"),
+            ("command = ['bin/absent']", "there is no program bin/absent that can be run"),
             ("dir = 'no/such/place'", "there is no directory"),
-            ("env = { PORT = '{prot}' }", "unknown placeholder {prot}; known here: {dir}, {port}"),
+            ("env = { PORT = '{prot}' }", "PORT: unknown placeholder {prot}; known here: {dir}, "),
             ("command = ['sh', '-p', '{services.redis.port}']", "unknown placeholder {services"),
         ] {
             let message = prepared(second).unwrap_err().to_string();
@@ -280,7 +302,10 @@ mod tests {
         for (table, expected) in [
             ("[prepare]\ncommand = ['no-such-program']", "`prepare`: program `no-such-program`"),
             ("[cleanup]\ncommand = ['true']\ndir = 'no'", "`cleanup`: there is no directory"),
-            ("[prepare]\ncommand = ['true', '{path}']", "`prepare`: unknown placeholder {path}"),
+            (
+                "[prepare]\ncommand = ['true', '{path}']",
+                "`prepare`: its command: unknown placeholder {path}",
+            ),
         ] {
             let message = prepared(table).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
