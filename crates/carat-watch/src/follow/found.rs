@@ -2,6 +2,7 @@
 
 use crate::follow::Senses;
 use crate::follow::finder::{is_wanted, worker};
+use crate::follow::round::has_memory;
 use crate::follow::state::{Followed, Follower, Moment, Round, event};
 use carat_model::count;
 use carat_model::host::{RubyTree, TreeProcess};
@@ -70,8 +71,16 @@ impl<S: Senses> Follower<S> {
         now: Moment,
         round: &mut Round,
     ) -> bool {
-        let known = self.followed.get(&identity).map(|followed| followed.process.clone());
-        let folder = group_folder(&self.root, one.pid);
+        let followed = self.followed.get(&identity);
+        let known = followed.map(|followed| followed.process.clone());
+        let known_folder = followed.and_then(|followed| followed.folder.clone());
+        // A process that ends leaves its group first (`cgroup_exit`), and the group that it died in is what counts its end.
+        let is_seen = known.is_none() || has_memory(&self.root, identity);
+        let seen = is_seen.then(|| group_folder(&self.root, one.pid)).flatten();
+        let (group, folder) = match seen {
+            Some(seen) => (Some(seen.name), Some(seen.folder)),
+            None => (known.as_ref().and_then(|known| known.group.clone()), known_folder),
+        };
         let number = known.as_ref().map_or(self.next_number, |known| known.number);
         let process = WatchedProcess {
             number,
@@ -84,7 +93,7 @@ impl<S: Senses> Follower<S> {
             title: one.title.clone(),
             ruby: tree.ruby.clone(),
             allocator: tree.allocator.clone(),
-            group: folder.as_ref().map(|folder| folder.name.clone()),
+            group,
             first_ms: known.as_ref().map_or(now.wall_ms, |known| known.first_ms),
             end: None,
         };
@@ -93,7 +102,6 @@ impl<S: Senses> Follower<S> {
         if known.as_ref() != Some(&process) {
             round.batch.processes.push(process.clone());
         }
-        let folder = folder.map(|found| found.folder);
         if let Some(followed) = self.followed.get_mut(&identity) {
             (followed.process, followed.folder) = (process, folder);
             return false;

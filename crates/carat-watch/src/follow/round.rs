@@ -402,7 +402,7 @@ fn refused(one: &Followed) -> Option<&str> {
 }
 
 /// Whether a process still runs with its memory, which a process that ends loses first.
-fn has_memory(root: &ProcRoot, process: Identity) -> bool {
+pub(super) fn has_memory(root: &ProcRoot, process: Identity) -> bool {
     let status = root.read(process.pid, "status").map(|text| parse_status(&text));
     status.is_ok_and(|status| status.has_memory()) && root.alive(process)
 }

@@ -159,13 +159,16 @@ impl WatchStore {
     }
 }
 
-/// The reading that the last one is compared with, and the last one: of those that say something, as far as there are some.
+/// The reading that the last one is compared with, and the last one: of those with a size, if there are two, or of those that say
+/// something. One that was cut off by the end of the process lacks its size and what is read after it.
 fn first_and_last(
     all: Vec<WatchCensus>,
     first_ms: u64,
 ) -> (Option<WatchCensus>, Option<WatchCensus>) {
-    let (mut refused, mut read): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(WatchCensus::is_empty);
+    let has_two = all.iter().filter(|census| census.pss.is_some()).count() > 1;
+    let (mut refused, mut read): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|census| if has_two { census.pss.is_none() } else { census.is_empty() });
     let refused = refused.pop();
     let Some(mut last) = read.pop() else { return (None, refused) };
     let later = refused.filter(|refused| refused.at_ms > last.at_ms);

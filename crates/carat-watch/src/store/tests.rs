@@ -440,3 +440,34 @@ fn damaged_stores_count_for_the_limit_and_the_oldest_goes_first() {
     store.thin(bounds, 9).unwrap();
     assert_eq!(store.processes(Period::ALWAYS).unwrap().len(), 1);
 }
+
+#[test]
+fn a_reading_that_the_end_of_its_process_cut_off_hides_none_that_is_whole() {
+    let (_folder, _, mut store) = opened();
+    let cut = |at_ms| WatchCensus {
+        pss: None,
+        parts: Vec::new(),
+        unknown: vec!["process 7 has ended".into()],
+        ..census(at_ms)
+    };
+    let end = ProcessEnd { at_ms: 60, cause: EndCause::Unknown, evidence: Vec::new() };
+    let ended = |number| WatchedProcess { end: Some(end.clone()), ..process(number) };
+    let batch = Batch {
+        at_ms: 60,
+        processes: vec![ended(1), ended(2)],
+        censuses: vec![
+            (1, census(10)),
+            (1, census(20)),
+            (1, cut(30)),
+            (2, census(10)),
+            (2, cut(20)),
+        ],
+        ..Batch::default()
+    };
+    store.write(&batch).unwrap();
+    let [alone, whole] = store.last_words(5).unwrap().try_into().unwrap();
+    let later = vec!["a later reading: process 7 has ended".to_owned()];
+    let last = WatchCensus { unknown: later, ..census(20) };
+    assert_eq!((whole.earlier, whole.last), (Some(census(10)), Some(last)));
+    assert_eq!(alone.last, Some(cut(20)), "it is all that can be compared");
+}
