@@ -216,7 +216,6 @@ fn a_kill_that_is_counted_while_the_process_is_still_ending_is_not_lost() {
     machine.write("proc/10/status", "Name:\truby\n");
     // It has left its group too (`cgroup_exit`), which a new look at all trees must not take for another group.
     machine.write("proc/10/cgroup", "0::/gone\n");
-    machine.process(11, "ruby other.rb", RUBY);
     let round = follower.round(at(10));
     assert!(round.batch.groups.is_empty(), "of a process that ends no limit is known");
     machine.end(10);
