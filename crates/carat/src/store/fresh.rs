@@ -5,18 +5,23 @@
 //! as for every other file ([`output`](carat_files)).
 
 use carat_files::without_links;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// How the name of the folder ends.
+const SUFFIX: &str = ".part";
+
 /// A place for a file that is not complete. Dropping it removes what was written.
 #[derive(Debug)]
 pub(crate) struct FreshFile {
     folder: TempDir,
+    /// The folder, locked as long as somebody writes in it.
+    _lock: Option<File>,
     path: PathBuf,
     /// The name that it gets, without links on the way.
     target: PathBuf,
@@ -29,12 +34,14 @@ impl FreshFile {
         let name = target.file_name().unwrap_or_default();
         let mut prefix = OsString::from(".");
         prefix.push(name);
+        remove_abandoned(folder_of(&target), &prefix, name);
         let folder = tempfile::Builder::new()
             .prefix(&prefix)
-            .suffix(".part")
+            .suffix(SUFFIX)
             .tempdir_in(folder_of(&target))?;
+        let lock = locked(folder.path());
         let path = folder.path().join(name);
-        Ok(Self { folder, path, target })
+        Ok(Self { folder, _lock: lock, path, target })
     }
 
     /// Where to write it.
@@ -54,13 +61,37 @@ impl FreshFile {
 
     /// Renames it, and waits until its name is on the disk too.
     fn publish(self, rename: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
-        let Self { folder, path, target } = self;
+        let Self { folder, path, target, .. } = self;
         // Content before name (fsync(2)): after a crash the name must not lead to an empty file.
         File::open(&path)?.sync_all()?;
         rename(&path, &target)?;
         folder.close()?;
         // The name itself is on the disk once its folder is.
         File::open(folder_of(&target))?.sync_all()
+    }
+}
+
+/// The folder with its lock; `None` where somebody has it, or where the file system locks no folders.
+fn locked(folder: &Path) -> Option<File> {
+    let opened = File::open(folder).ok()?;
+    flock(&opened, FlockOperation::NonBlockingLockExclusive).ok().map(|()| opened)
+}
+
+/// Removes what a carat that was killed left beside the file `name`: folders that nobody has locked, with files of SQLite alone.
+fn remove_abandoned(above: &Path, prefix: &OsStr, name: &OsStr) {
+    let starts =
+        |text: &OsStr, with: &OsStr| text.as_encoded_bytes().starts_with(with.as_encoded_bytes());
+    let is_ours = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        entries.flatten().all(|entry| starts(&entry.file_name(), name))
+    };
+    for entry in fs::read_dir(above).into_iter().flatten().flatten() {
+        let (own, path) = (entry.file_name(), entry.path());
+        let is_named = starts(&own, prefix) && own.as_encoded_bytes().ends_with(SUFFIX.as_bytes());
+        if is_named && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_ours(&path) {
+            // What cannot be removed stays; it is in nobody's way.
+            let _ = locked(&path).map(|_lock| fs::remove_dir_all(&path));
+        }
     }
 }
 
@@ -98,6 +129,22 @@ mod tests {
             fresh.replace().unwrap();
             assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), (content, 1));
         }
+    }
+
+    #[test]
+    fn what_a_killed_carat_left_is_removed_and_neither_what_is_written_nor_what_a_user_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.carat");
+        let [abandoned, of_user] =
+            [".a.caratAAAAAA.part", ".a.caratBBBBBB.part"].map(|name| folder.path().join(name));
+        fs::create_dir(&abandoned).unwrap();
+        fs::write(abandoned.join("a.carat-journal"), "half").unwrap();
+        fs::create_dir(&of_user).unwrap();
+        fs::write(of_user.join("thesis"), "precious").unwrap();
+        let written = FreshFile::beside(&path).unwrap();
+        let _other = FreshFile::beside(&path).unwrap();
+        assert!(!abandoned.exists() && of_user.join("thesis").exists());
+        assert!(written.path().parent().unwrap().exists(), "somebody writes there");
     }
 
     #[test]
