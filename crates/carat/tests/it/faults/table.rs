@@ -133,7 +133,7 @@ fn tables() -> (String, Vec<String>) {
         String::from("| fault | what holds | why there is no test |\n|---|---|---|\n");
     let mut failures = Vec::new();
     let known = known_tests();
-    let again = std::env::var_os("CARAT_TEST_AGAIN").is_some();
+    let again = tries_again();
     let before = again.then(|| fs::read_to_string(page()).unwrap_or_default());
     for row in rows() {
         let tests = match row.answer {
@@ -158,14 +158,38 @@ fn tables() -> (String, Vec<String>) {
     (format!("{tried}\n## Without a test\n\n{untried}"), failures)
 }
 
+/// Whether only rows that are new or failed are tried, and the others stay as they were written.
+fn tries_again() -> bool {
+    std::env::var_os("CARAT_TEST_AGAIN").is_some()
+}
+
+/// The kernels of all rows: this one, and those that `earlier`, the page whose rows stay, names.
+fn kernels(own: &str, earlier: &str) -> String {
+    let named = earlier.split_once("(Linux ").and_then(|(_, rest)| rest.split_once(", "));
+    let mut all: Vec<&str> = named.iter().flat_map(|(named, _)| named.split(" and ")).collect();
+    if !all.contains(&own) {
+        all.push(own);
+    }
+    all.join(" and ")
+}
+
+#[test]
+fn the_page_names_the_kernels_of_rows_that_were_not_tried_again() {
+    let page = "Written by `bin/test` (Linux 6.1 and 6.6, 2 cores), not by hand (x, y)";
+    assert_eq!(kernels("6.18", page), "6.1 and 6.6 and 6.18");
+    assert_eq!(kernels("6.6", page), "6.1 and 6.6");
+    assert_eq!(kernels("6.18", ""), "6.18");
+}
+
 fn head() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let earlier = if tries_again() { fs::read_to_string(page()) } else { Ok(String::new()) };
+    let kernels = kernels(kernel.trim(), &earlier.unwrap_or_default());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
         "# What Carat survives\n\n\
-         Written by `bin/test --faults --write` (Linux {}, {cores} cores), not by hand: every row is run against the real program. \
-         `bin/test` runs the same tests with fewer tries. A try survives only if everything in *what must hold* held.\n\n",
-        kernel.trim()
+         Written by `bin/test --faults --write` (Linux {kernels}, {cores} cores), not by hand: every row is run against the real program. \
+         `bin/test` runs the same tests with fewer tries. A try survives only if everything in *what must hold* held.\n\n"
     )
 }
 
