@@ -73,14 +73,13 @@ impl<S: Senses> Follower<S> {
     ) -> bool {
         let followed = self.followed.get(&identity);
         let known = followed.map(|followed| followed.process.clone());
-        let known_folder = followed.and_then(|followed| followed.folder.clone());
-        // A process that ends leaves its group first (`cgroup_exit`), and the group that it died in is what counts its end.
-        let is_seen = known.is_none() || has_memory(&self.root, identity);
-        let seen = is_seen.then(|| group_folder(&self.root, one.pid)).flatten();
-        let (group, folder) = match seen {
-            Some(seen) => (Some(seen.name), Some(seen.folder)),
-            None => (known.as_ref().and_then(|known| known.group.clone()), known_folder),
-        };
+        let seen = group_folder(&self.root, one.pid).map(|seen| (seen.name, seen.folder));
+        let before = followed.and_then(|one| one.process.group.clone().zip(one.folder.clone()));
+        // A process that ends leaves its group (`cgroup_exit`) after its memory, and the group that it died in counts its end.
+        let keeps = before.is_some()
+            && seen != before
+            && (seen.is_none() || !has_memory(&self.root, identity));
+        let (group, folder) = if keeps { before } else { seen }.unzip();
         let number = known.as_ref().map_or(self.next_number, |known| known.number);
         let process = WatchedProcess {
             number,

@@ -224,6 +224,29 @@ fn a_kill_that_is_counted_while_the_process_is_still_ending_is_not_lost() {
 }
 
 #[test]
+fn a_look_at_all_processes_while_one_is_ending_does_not_take_another_group_for_the_one_it_died_in()
+{
+    let machine = Machine::new();
+    machine.process(10, "ruby job.rb", RUBY);
+    machine.write("sys/fs/cgroup/gone/memory.stat", "inactive_file 0\n");
+    machine.write("sys/fs/cgroup/gone/memory.events", "oom 0\noom_kill 0\n");
+    machine.kills(0);
+    let mut follower = follower(&machine, &[]);
+    follower.round(at(0));
+    machine.kills(1);
+    machine.write("proc/10/status", "Name:\truby\n");
+    machine.write("proc/10/cgroup", "0::/gone\n");
+    // Late enough for another look at all of them.
+    follower.round(at(1000));
+    machine.end(10);
+    follower.senses.statuses.insert(10, ExitStatus::Signal(9));
+    let round = follower.round(at(1010));
+    assert_eq!(ends(&round), [(10, EndCause::Oom)]);
+    let ended = round.batch.processes.iter().find(|one| one.end.is_some()).unwrap();
+    assert_eq!(ended.group.as_deref(), Some("/app"));
+}
+
+#[test]
 fn of_many_ends_a_few_are_said_and_normal_ones_are_only_kept() {
     let machine = Machine::new();
     for pid in 10..30 {
