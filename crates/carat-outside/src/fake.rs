@@ -34,6 +34,20 @@ impl FakeMemory {
         });
     }
 
+    /// Adds the writable data of a library's file.
+    pub fn map_library(&mut self, start: u64, end: u64, path: &str) {
+        self.map(MemoryRegion {
+            start,
+            end,
+            readable: true,
+            writable: true,
+            private: true,
+            inode: 7,
+            path: path.to_owned(),
+            ..MemoryRegion::default()
+        });
+    }
+
     /// Writes bytes; pages become present. Bytes outside every mapping are dropped.
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
         let mut done = 0;

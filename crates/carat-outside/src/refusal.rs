@@ -4,6 +4,7 @@ use crate::canary::CanaryError;
 use crate::denied::DeniedCause;
 use crate::live::OpenMemoryError;
 use crate::memory::ReadingStopped;
+use crate::owners::threads::{STATE, field_in_stat};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -67,11 +68,11 @@ pub fn refusal(proc: &Path, process: u32, error: OpenMemoryError) -> Refused {
     }
 }
 
-/// Whether a process is there and has not ended: proc(5) has its state behind its name, which is in parentheses.
+/// Whether a process is there and has not ended.
 fn runs(proc: &Path, process: u32) -> bool {
     let stat = fs::read(proc.join(process.to_string()).join("stat")).unwrap_or_default();
-    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2));
-    state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+    let stat = String::from_utf8_lossy(&stat);
+    field_in_stat(&stat, STATE).is_some_and(|state| !matches!(state, "Z" | "X"))
 }
 
 #[cfg(test)]

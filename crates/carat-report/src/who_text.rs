@@ -41,7 +41,7 @@ pub fn dump_who_text(who: &WhoCensus, target: &str, class: Option<&str>) -> Stri
     let unreached = grouped(who.garbage_objects);
     written(|out| {
         writeln!(out, "Heap dump {target}: {all}; no root leads to {unreached} of them")?;
-        write_who(out, who, (&target, class))
+        write_who(out, who, true, (&target, class))
     })
 }
 
@@ -70,22 +70,21 @@ fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt:
         one_line(&census.ruby),
         grouped_count(all, "object"),
     )?;
-    let mut who = who.clone();
-    for class in who.classes.iter_mut().filter(|_| unknown.is_some()) {
-        // Not said, because it is not known.
-        class.garbage_objects = 0;
-    }
-    write_who(out, &who, (&census.process.to_string(), class))
+    write_who(out, who, unknown.is_none(), (&census.process.to_string(), class))
 }
 
-/// What is told of a process or a dump; `target` is how it is called on the command line.
+/// What is told of a process or a dump; `target` is how it is called on the command line, and `knows_garbage` whether what the
+/// roots do not reach is garbage.
 fn write_who(
     out: &mut String,
     who: &WhoCensus,
+    knows_garbage: bool,
     (target, class): (&str, Option<&str>),
 ) -> fmt::Result {
     match class {
-        Some(_) => who.classes.iter().try_for_each(|class| write_class(out, class))?,
+        Some(_) => {
+            who.classes.iter().try_for_each(|class| write_class(out, class, knows_garbage))?;
+        }
         None => {
             write_holders(out, who)?;
             writeln!(out, "Classes with most bytes of old objects:")?;
@@ -142,7 +141,7 @@ fn write_brief_class(out: &mut String, class: &ClassHolders) -> fmt::Result {
 }
 
 /// Every way of a class that is told, and who keeps most of its objects.
-fn write_class(out: &mut String, class: &ClassHolders) -> fmt::Result {
+fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> fmt::Result {
     writeln!(out, "  {}, {} old", counted(class), grouped(class.old_objects))?;
     for CountedWay { objects, way } in &class.ways {
         writeln!(out, "  {:>11}  {}", grouped(*objects), one_line(&way.to_string()))?;
@@ -151,7 +150,7 @@ fn write_class(out: &mut String, class: &ClassHolders) -> fmt::Result {
         let ways = grouped_count(class.other_ways, "other way");
         writeln!(out, "  {:>11}  {ways}, each with fewer", grouped(class.other_objects))?;
     }
-    if much_of(class.garbage_objects, class.objects) {
+    if knows_garbage && much_of(class.garbage_objects, class.objects) {
         writeln!(out, "  {:>11}  would be freed by a collection", grouped(class.garbage_objects))?;
     }
     match &class.holder {

@@ -66,7 +66,6 @@ fn arena_of(words: &[u64]) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::fake::FakeMemory;
-    use crate::memory::MemoryRegion;
     use carat_ruby::version::{V3_1, V3_3};
 
     const AT: u64 = 0x7f00_4000_8000;
@@ -114,26 +113,9 @@ mod tests {
     #[test]
     fn the_record_lies_in_the_zeroed_data_behind_a_library_of_a_ruby_that_has_one() {
         let mut memory = FakeMemory::default();
-        let library = MemoryRegion {
-            start: 0x1000,
-            end: 0x2000,
-            readable: true,
-            writable: true,
-            private: true,
-            inode: 7,
-            path: "/usr/lib/libruby-3.1.so.3.1".to_owned(),
-            ..MemoryRegion::default()
-        };
-        let zeroed = MemoryRegion {
-            start: 0x2000,
-            // Joined with what is mapped behind it.
-            end: 0x2000 + ARENA,
-            inode: 0,
-            path: String::new(),
-            ..library.clone()
-        };
-        memory.map(library);
-        memory.map(zeroed);
+        memory.map_library(0x1000, 0x2000, "/usr/lib/libruby-3.1.so.3.1");
+        // Its zeroed data, joined with what is mapped behind them.
+        memory.map_anonymous(0x2000, 0x2000 + ARENA);
         for (place, word) in (0_u64..).zip(RECORD) {
             memory.write(0x3000 + place * 8, &word.to_le_bytes());
         }

@@ -114,17 +114,7 @@ mod tests {
     fn zeroed_data_that_the_kernel_joined_with_other_memory_is_still_data_of_its_library() {
         let mut memory = FakeRuby::new(9, 40).memory;
         let heap = Heap::find(&memory, V3_3).unwrap();
-        let file = MemoryRegion {
-            start: 0x1000,
-            end: 0x2000,
-            readable: true,
-            writable: true,
-            private: true,
-            inode: 7,
-            path: "/usr/lib/libx.so".to_owned(),
-            ..MemoryRegion::default()
-        };
-        memory.map(file);
+        memory.map_library(0x1000, 0x2000, "/usr/lib/libx.so");
         memory.map_anonymous(0x2000, 0x2000 + (32 << 20));
         let behind = 0x2000 + (31 << 20);
         for page in [0x1000, 0x2000, behind] {

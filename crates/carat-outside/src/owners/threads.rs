@@ -10,7 +10,7 @@ use std::path::Path;
 /// Threads that are read.
 const THREADS: usize = 65_536;
 /// Fields of `/proc/PID/stat`: the first behind the name, the parent, and where the stack begins.
-const STATE: usize = 3;
+pub(crate) const STATE: usize = 3;
 const PARENT: usize = 4;
 const START_OF_STACK: usize = 28;
 /// Alignment of the head of a thread's robust mutexes: 736 in its block on x86-64 and 224 on aarch64, and blocks are aligned to 64.
@@ -62,10 +62,15 @@ pub(crate) fn is_forked(proc: &Path, process: u32) -> Option<bool> {
     }
 }
 
-/// A field of `/proc/PID/stat`, which counts from 1.
+/// A number in `/proc/PID/stat`; fields count from 1.
 fn number_in_stat(stat: &str, field: usize) -> Option<u64> {
+    field_in_stat(stat, field)?.parse().ok()
+}
+
+/// A field of `/proc/PID/stat` behind the name, which is in parentheses and may have some.
+pub(crate) fn field_in_stat(stat: &str, field: usize) -> Option<&str> {
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(field - STATE)?.parse().ok()
+    rest.split_whitespace().nth(field - STATE)
 }
 
 fn read_thread(folder: &Path) -> Option<ThreadPlace> {

@@ -3,8 +3,8 @@ use carat_model::Bytes;
 use carat_model::host::{ProcessRole, ServerName};
 use carat_model::ledger::PartKind;
 use carat_model::watch::{
-    CensusReason, EndCause, GroupSample, ProcessEnd, WatchCensus, WatchEvent, WatchSample,
-    WatchedClass, WatchedProcess,
+    CensusReason, EndCause, GroupSample, LastWords, ProcessEnd, WatchCensus, WatchEvent,
+    WatchSample, WatchedClass, WatchedProcess,
 };
 
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -51,6 +51,15 @@ fn opened() -> (tempfile::TempDir, PathBuf, WatchStore) {
     (folder, path, store)
 }
 
+/// The last words of processes 2 and 1, which have ended, from their readings.
+fn words_of_two(store: &mut WatchStore, censuses: Vec<(i64, WatchCensus)>) -> [LastWords; 2] {
+    let end = ProcessEnd { at_ms: 60, cause: EndCause::Unknown, evidence: Vec::new() };
+    let ended = |number| WatchedProcess { end: Some(end.clone()), ..process(number) };
+    let processes = vec![ended(1), ended(2)];
+    store.write(&Batch { at_ms: 60, processes, censuses, ..Batch::default() }).unwrap();
+    store.last_words(5).unwrap().try_into().unwrap()
+}
+
 #[test]
 fn a_reading_of_which_everything_was_refused_is_compared_with_nothing() {
     let (_folder, _, mut store) = opened();
@@ -59,12 +68,9 @@ fn a_reading_of_which_everything_was_refused_is_compared_with_nothing() {
         unknown: vec!["it belongs to another user".into()],
         ..WatchCensus::default()
     };
-    let end = ProcessEnd { at_ms: 60, cause: EndCause::Unknown, evidence: Vec::new() };
-    let ended = |number| WatchedProcess { end: Some(end.clone()), ..process(number) };
-    let batch = Batch {
-        at_ms: 60,
-        processes: vec![ended(1), ended(2)],
-        censuses: vec![
+    let [never, once] = words_of_two(
+        &mut store,
+        vec![
             (1, refused(10)),
             (1, census(20)),
             (1, census(30)),
@@ -73,10 +79,7 @@ fn a_reading_of_which_everything_was_refused_is_compared_with_nothing() {
             (2, refused(10)),
             (2, refused(20)),
         ],
-        ..Batch::default()
-    };
-    store.write(&batch).unwrap();
-    let [never, once] = store.last_words(5).unwrap().try_into().unwrap();
+    );
     let later = vec!["a later reading: it belongs to another user".to_owned()];
     let last = WatchCensus { unknown: later, ..census(30) };
     assert_eq!((once.earlier, once.last), (Some(census(20)), Some(last)));
@@ -450,22 +453,10 @@ fn a_reading_that_the_end_of_its_process_cut_off_hides_none_that_is_whole() {
         unknown: vec!["process 7 has ended".into()],
         ..census(at_ms)
     };
-    let end = ProcessEnd { at_ms: 60, cause: EndCause::Unknown, evidence: Vec::new() };
-    let ended = |number| WatchedProcess { end: Some(end.clone()), ..process(number) };
-    let batch = Batch {
-        at_ms: 60,
-        processes: vec![ended(1), ended(2)],
-        censuses: vec![
-            (1, census(10)),
-            (1, census(20)),
-            (1, cut(30)),
-            (2, census(10)),
-            (2, cut(20)),
-        ],
-        ..Batch::default()
-    };
-    store.write(&batch).unwrap();
-    let [alone, whole] = store.last_words(5).unwrap().try_into().unwrap();
+    let [alone, whole] = words_of_two(
+        &mut store,
+        vec![(1, census(10)), (1, census(20)), (1, cut(30)), (2, census(10)), (2, cut(20))],
+    );
     let later = vec!["a later reading: process 7 has ended".to_owned()];
     let last = WatchCensus { unknown: later, ..census(20) };
     assert_eq!((whole.earlier, whole.last), (Some(census(10)), Some(last)));

@@ -5,7 +5,7 @@ use carat_model::metric::Metric;
 use carat_model::{LoadTemplate, Span};
 use carat_settings::{SettingError, Settings};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A workload, its variants, what is measured, and when to stop.
 #[derive(Debug, Clone)]
@@ -190,12 +190,24 @@ pub struct TrialLimits {
 pub(super) const ROOTS_PLACEHOLDER: &str = "{roots}";
 
 impl Experiment {
-    /// The placeholders that every trial fills in, without their values.
-    pub fn placeholders(&self) -> Placeholders {
-        // In a service `port` is the service's own.
-        let fixed = ["port", "server.port", "dir"].map(str::to_owned);
-        let ports = self.services.keys().map(|name| format!("services.{name}.port"));
-        fixed.into_iter().chain(ports).map(|name| (name, String::new())).collect()
+    /// The placeholders that a trial fills in: for the server's port, a folder, and the port of each service.
+    pub fn placeholders(
+        &self,
+        port: u16,
+        dir: &Path,
+        service_port: impl Fn(&str) -> u16,
+    ) -> Placeholders {
+        let fixed = [
+            ("port".to_owned(), port.to_string()),
+            // In a service `port` is the service's own.
+            ("server.port".to_owned(), port.to_string()),
+            ("dir".to_owned(), dir.display().to_string()),
+        ];
+        let ports = self
+            .services
+            .keys()
+            .map(|name| (format!("services.{name}.port"), service_port(name.as_str()).to_string()));
+        fixed.into_iter().chain(ports).collect()
     }
 
     /// The commands beside the server, each with the name of its table.

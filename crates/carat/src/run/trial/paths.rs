@@ -52,18 +52,11 @@ impl TrialPaths {
         fs::create_dir(&folder)?;
         let mut ports = DistinctPorts::default();
         let port = ports.next()?;
-        // Those of `Experiment::placeholders`, which is what a file is checked with.
-        let mut values = Placeholders::from([
-            ("port".to_owned(), port.to_string()),
-            ("server.port".to_owned(), port.to_string()),
-            ("dir".to_owned(), folder.display().to_string()),
-        ]);
         let mut service_ports = BTreeMap::new();
         for name in experiment.services.keys() {
-            let port = ports.next()?;
-            values.insert(format!("services.{name}.port"), port.to_string());
-            service_ports.insert(name.clone(), port);
+            service_ports.insert(name.clone(), ports.next()?);
         }
+        let values = experiment.placeholders(port, &folder, |name| service_ports[name]);
         // Below the run's token, by which the reaper finds the processes of every trial.
         let token = format!("{}/{}", context.token, plan.id);
         Ok(Self { values, port, service_ports, folder, token, objects: plan.objects })

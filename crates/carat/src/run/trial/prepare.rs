@@ -116,7 +116,8 @@ fn check_placeholders(
     words: &[String],
     env: &BTreeMap<String, String>,
 ) -> Result<(), PrepareError> {
-    let known = experiment.placeholders();
+    // Their names alone count here.
+    let known = experiment.placeholders(0, Path::new(""), |_| 0);
     let words = words.iter().map(|word| ("its command", word));
     words.chain(env.iter().map(|(name, value)| (name.as_str(), value))).try_for_each(
         |(place, text)| {
