@@ -101,13 +101,15 @@ fn room_for(
     }
 }
 
-/// Bytes of addresses that this process may still map; `None` without a limit (`RLIMIT_AS`, getrlimit(2)).
+/// The most bytes of addresses that this process may still map; `None` without a limit (`RLIMIT_AS`, getrlimit(2)).
 fn addresses_left(root: &ProcRoot) -> Option<Bytes> {
     let limit = getrlimit(Resource::As).current?;
     // The first figure is the size of everything mapped, in pages (`/proc/PID/statm`, proc_pid_statm(5)).
     let sizes = fs::read_to_string(root.path().join("self/statm")).unwrap_or_default();
-    let mapped: u64 = sizes.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    Some(Bytes(limit.saturating_sub(mapped.saturating_mul(page_size() as u64))))
+    let mapped: Option<u64> = sizes.split(' ').next().and_then(|pages| pages.parse().ok());
+    // Where that is unknown, there cannot be more than the limit itself.
+    let left = mapped.map(|pages| limit.saturating_sub(pages.saturating_mul(page_size() as u64)));
+    Some(Bytes(left.unwrap_or(limit)))
 }
 
 /// Whether a need is within the limit of addresses, beyond which an allocation fails and ends the process without an answer.

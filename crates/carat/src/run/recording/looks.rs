@@ -23,6 +23,8 @@ const LATER: f64 = 50.0;
 const APART: f64 = 0.05;
 /// Growing classes whose holder is named.
 const NAMED: usize = 6;
+/// Times that the processes are read at the end before the answer stays unknown.
+const LAST_READINGS: usize = 3;
 /// The share of the added objects that may be kept in another way than the one that is named.
 const OTHERS: f64 = 0.2;
 /// Readings of classes before any is said to grow.
@@ -254,13 +256,24 @@ fn last_reading(members: &[Identity], growing: &[ClassGrowth]) -> OutsideReading
     let classes: Vec<String> = named.take(NAMED).cloned().collect();
     let who = (!classes.is_empty()).then_some(WhoRequest { classes, ..WhoRequest::default() });
     let options = LookOptions { owners: true, held: true, who, memory, ..LookOptions::default() };
-    let reading = read_outside(members, &options);
-    let is_named = |census: &Census| {
-        let ways = census.who.iter().flat_map(|who| &who.classes);
-        options.who.is_none() || ways.into_iter().any(|class| !class.ways.is_empty())
-    };
-    // A collection may have been at work; once more it rarely is.
-    if reading.processes.iter().any(is_named) { reading } else { read_outside(members, &options) }
+    // A collection may have been at work, or contents moved; once more they rarely do.
+    let mut reading = read_outside(members, &options);
+    for _ in 1..LAST_READINGS {
+        if reading.processes.iter().any(|census| is_answered(census, &options)) {
+            break;
+        }
+        reading = read_outside(members, &options);
+    }
+    reading
+}
+
+/// Whether a reading names who keeps the wanted classes and knows the size of their objects.
+fn is_answered(census: &Census, options: &LookOptions) -> bool {
+    let Some(who) = &options.who else { return true };
+    let ways = census.who.iter().flat_map(|who| &who.classes);
+    let sizes = census.classes.iter().flatten().filter(|class| who.classes.contains(&class.name));
+    ways.into_iter().any(|class| !class.ways.is_empty())
+        && sizes.into_iter().any(|class| class.with_held_bytes.is_some())
 }
 
 /// Mean bytes of an object of every class with what it holds alone, where that could be read.
