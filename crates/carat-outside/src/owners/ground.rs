@@ -41,7 +41,7 @@ pub(crate) fn find_ground(
     let mut found = Vec::new();
     let mut file: Option<&MemoryRegion> = None;
     for region in memory.regions().iter().filter(|region| region.searched()) {
-        let (kind, end) = kind_of(memory, region, &stacks, file);
+        let library = library_part(memory, region, file);
         if region.inode != 0 {
             file = Some(region);
         }
@@ -51,35 +51,30 @@ pub(crate) fn find_ground(
             continue;
         }
         // Below its stack pointer a stack has only what earlier calls left.
-        let from = stacks.live_from(region);
+        let from = if library.is_some() { region.start } else { stacks.live_from(region) };
         let ranges = page_ranges(region, from, &outside);
-        let parts =
-            [(kind, cut(&ranges, 0, end)), (GroundKind::Other, cut(&ranges, end, u64::MAX))];
-        let parts = parts.into_iter().filter(|(_, ranges)| !ranges.is_empty());
+        let end = library.as_ref().map_or(region.start, |(_, end)| *end);
+        let rest = stacks.thread_of(region).map_or(GroundKind::Other, GroundKind::Thread);
+        let library = library.map(|(kind, end)| (kind, cut(&ranges, 0, end)));
+        let parts = library.into_iter().chain([(rest, cut(&ranges, end, u64::MAX))]);
+        let parts = parts.filter(|(_, ranges)| !ranges.is_empty());
         found.extend(parts.map(|(kind, ranges)| GroundPages { kind, ranges }));
     }
     found
 }
 
-/// What a mapping belongs to, and where that ends: behind it lies other memory.
-fn kind_of(
+/// The library whose data a mapping begins with, and where these end. Behind zeroed data the kernel may have joined other memory, such
+/// as the main thread's own data.
+fn library_part(
     memory: &dyn Memory,
     region: &MemoryRegion,
-    stacks: &ThreadRegions,
     file: Option<&MemoryRegion>,
-) -> (GroundKind, u64) {
+) -> Option<(GroundKind, u64)> {
     let library = |file: &MemoryRegion| GroundKind::Library(printable(file.file_name()));
     if region.inode != 0 && !region.anonymous() {
-        return (library(region), region.end);
+        return Some((library(region), region.end));
     }
-    if let Some(thread) = stacks.thread_of(region) {
-        return (GroundKind::Thread(thread), region.end);
-    }
-    let zeroed = file.and_then(|file| Some((file, zeroed_end(memory, file, region)?)));
-    match zeroed {
-        Some((file, end)) => (library(file), end),
-        None => (GroundKind::Other, region.end),
-    }
+    file.and_then(|file| Some((library(file), zeroed_end(memory, file, region)?)))
 }
 
 /// The parts of ranges from an address up to another.
@@ -111,7 +106,7 @@ mod tests {
     use carat_ruby::version::V3_3;
 
     #[test]
-    fn zeroed_data_that_the_kernel_joined_with_other_memory_is_still_data_of_its_library() {
+    fn zeroed_data_that_the_kernel_joined_with_data_of_a_thread_is_still_data_of_its_library() {
         let mut memory = FakeRuby::new(9, 40).memory;
         let heap = Heap::find(&memory, V3_3).unwrap();
         memory.map_library(0x1000, 0x2000, "/usr/lib/libx.so");
@@ -120,13 +115,19 @@ mod tests {
         for page in [0x1000, 0x2000, behind] {
             memory.write_word(page, 1);
         }
-        let ground = find_ground(&memory, &heap, &ChunkTable::default(), &[]);
+        // The thread's number, and a list of mutexes that is empty.
+        for (offset, word) in [(0, 7), (8, behind + 48), (16, behind + 48)] {
+            memory.write_word(behind + 32 + offset, word);
+        }
+        let (name, stack_pointer) = ("ruby".to_owned(), None);
+        let threads = [ThreadPlace { id: 7, inner_id: 7, name, stack_pointer }];
+        let ground = find_ground(&memory, &heap, &ChunkTable::default(), &threads);
         let kind_at = |page: u64| {
             let has = |pages: &&GroundPages| pages.ranges.iter().any(|one| one.0 == page);
             ground.iter().find(has).map(|pages| pages.kind.clone())
         };
         let library = Some(GroundKind::Library("libx.so".to_owned()));
         assert_eq!([0x1000, 0x2000].map(kind_at), [library.clone(), library]);
-        assert_eq!(kind_at(behind), Some(GroundKind::Other));
+        assert_eq!(kind_at(behind), Some(GroundKind::Thread(0)));
     }
 }
