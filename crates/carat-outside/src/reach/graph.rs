@@ -9,11 +9,16 @@ use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
-use crate::malloc::ChunkTable;
+use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, for_each_word};
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
 use carat_ruby::version::TRANSIENT_HEAP;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// Bytes of chunks that may be the VM, or what the collector knows of the heap: some 1 to 7 kB (`rb_vm_t`, `rb_objspace_t`).
+const LARGE: RangeInclusive<u64> = 512..=32_768;
 
 /// The process as its objects are marked.
 pub(super) struct Graph<'a> {
@@ -26,6 +31,8 @@ pub(super) struct Graph<'a> {
     pub(super) tables: AddressMap<(StTable, TableKind)>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
     weak_sets: AddressMap<()>,
+    /// The chunk of what the collector knows of the heap (`rb_objspace_t`, gc.c), by number.
+    object_space: Option<usize>,
     /// Records with the instance variables of objects that have no room for any.
     generic_fields: AddressMap<u64>,
     /// Execution contexts by the number of their chunk.
@@ -51,6 +58,7 @@ impl<'a> Graph<'a> {
             structs: AddressMap::default(),
             tables: AddressMap::default(),
             weak_sets: AddressMap::default(),
+            object_space: None,
             generic_fields: AddressMap::default(),
             contexts: AddressMap::default(),
             ground: find_ground(memory, heap, chunks, threads),
@@ -59,7 +67,8 @@ impl<'a> Graph<'a> {
         // In this order: what belongs to the collector or to a slot is no structure that is known by its form.
         graph.collector();
         let structs = graph.slots();
-        graph.structures();
+        let lists = graph.structures();
+        graph.object_space = graph.object_space(&lists);
         graph.weak_maps(&structs);
         graph.promoted_list();
         graph.old_stacks.sort_unstable();
@@ -133,25 +142,65 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Structures that are known by their form.
-    fn structures(&mut self) {
+    /// Structures that are known by their form. Returns the collector's lists of heap pages.
+    fn structures(&mut self) -> AddressSet {
         let pages = self.words.heap.pages().iter().map(|page| page.descriptor);
         let descriptors: AddressSet = pages.collect();
         let held = self.words.chunks.iter().enumerate().filter(|(_, chunk)| chunk.held());
+        let mut lists = AddressSet::default();
         for (number, chunk) in held {
             // What belongs to somebody is no structure of its own, whatever it looks like.
             if self.owned[number] {
                 continue;
             }
-            if self.words.is_mark_stack(&chunk) || self.words.is_list_of_pages(&chunk, &descriptors)
-            {
+            if self.words.is_mark_stack(&chunk) {
                 self.owned[number] = true;
+            } else if self.words.is_list_of_pages(&chunk, &descriptors) {
+                self.owned[number] = true;
+                lists.insert(chunk.user());
             } else if let Some(table) = self.words.table_in(&chunk) {
                 self.table(number, table);
             } else if let Some(context) = self.words.context_in(&chunk) {
                 self.context(number, context);
             }
         }
+        lists
+    }
+
+    /// The chunk that leads to a list of heap pages. The VM leads to it, to which data of Ruby's library lead; the variable's name is
+    /// exported only up to Ruby 3.2.
+    fn object_space(&self, lists: &AddressSet) -> Option<usize> {
+        let mut found: BTreeMap<usize, Chunk> = BTreeMap::new();
+        for range in self.library_ranges() {
+            self.structures_behind(range, &mut found);
+        }
+        for chunk in found.clone().into_values() {
+            self.structures_behind((chunk.user(), chunk.user_end()), &mut found);
+        }
+        let leads_to_list = |chunk: &Chunk| {
+            let mut leads = false;
+            for_each_word(self.words.memory, chunk.user(), chunk.user_end(), |word| {
+                leads |= lists.contains(&word);
+            });
+            leads
+        };
+        let found = found.into_iter().find(|(_, chunk)| leads_to_list(chunk));
+        found.map(|(number, _)| number)
+    }
+
+    /// Adds the chunks that words of a range lead to and that have the size of a large structure.
+    fn structures_behind(&self, (start, end): (u64, u64), found: &mut BTreeMap<usize, Chunk>) {
+        for_each_word(self.words.memory, start, end, |word| {
+            let at = self.words.chunk_at(word).filter(|(_, chunk)| LARGE.contains(&chunk.size));
+            found.extend(at.filter(|(number, _)| !self.owned[*number]));
+        });
+    }
+
+    /// The data of libraries.
+    fn library_ranges(&self) -> Vec<(u64, u64)> {
+        let libraries =
+            self.ground.iter().filter(|pages| matches!(pages.kind, GroundKind::Library(_)));
+        libraries.flat_map(|pages| pages.ranges.iter().copied()).collect()
     }
 
     fn table(&mut self, number: usize, table: StTable) {
@@ -215,11 +264,7 @@ impl<'a> Graph<'a> {
         if !TRANSIENT_HEAP.contains(self.words.heap.version()) {
             return;
         }
-        let libraries =
-            self.ground.iter().filter(|pages| matches!(pages.kind, GroundKind::Library(_)));
-        let ranges: Vec<(u64, u64)> =
-            libraries.flat_map(|pages| pages.ranges.iter().copied()).collect();
-        for (start, end) in ranges {
+        for (start, end) in self.library_ranges() {
             let mut before = 0;
             for_each_word(self.words.memory, start, end, |word| {
                 let (size, used) = (word & u64::from(u32::MAX), word >> 32);
@@ -237,6 +282,11 @@ impl<'a> Graph<'a> {
     /// Whether only the owner's reference to a chunk counts.
     pub(super) fn is_owned(&self, number: usize) -> bool {
         self.owned.get(number).copied().unwrap_or(true)
+    }
+
+    /// Whether a chunk is that of what the collector knows of the heap, where objects are remembered that it does not keep.
+    pub(super) fn is_object_space(&self, number: usize) -> bool {
+        self.object_space == Some(number)
     }
 
     /// Whether a chunk is that of a set which keeps nothing alive.

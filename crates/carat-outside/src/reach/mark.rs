@@ -502,6 +502,9 @@ impl<'a> ReachMarker<'a> {
             self.value(method);
             return self.array(entries, words);
         }
+        if self.graph.is_object_space(number) {
+            return self.tables_of_collector(&chunk);
+        }
         if chunk.size <= PACKED {
             self.packed(&chunk);
         }
@@ -521,6 +524,16 @@ impl<'a> ReachMarker<'a> {
                 context.live.into_iter().for_each(|part| self.stack(part));
             }
         }
+    }
+
+    /// What the collector leads to. It also remembers an object whose references it marked last (`rgengc.parent_object` of
+    /// `rb_objspace_t`, gc.c), which that does not keep alive.
+    fn tables_of_collector(&mut self, chunk: &Chunk) {
+        for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
+            if let Some((number, _)) = self.graph.words.chunk_at(word) {
+                self.enter(number);
+            }
+        });
     }
 
     /// Bytecode in packed tables, four bytes off (`struct iseq_catch_table`, iseq.h).

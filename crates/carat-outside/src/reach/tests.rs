@@ -273,7 +273,7 @@ impl MarkedProcess {
 /// The object that is kept, or not.
 const KEPT: u64 = POST + SLOT;
 
-const WEAK: [(&str, WeakCase); 13] = [
+const WEAK: [(&str, WeakCase); 14] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -364,6 +364,16 @@ const WEAK: [(&str, WeakCase); 13] = [
         }
         process.word(list + 0x80, KEPT);
         process.word(ROOTS, list);
+    }),
+    ("the object that the collector visited last", |process, sound| {
+        let [vm, space, list] = [0x200, 0x210, 0x100].map(|size| process.chunk(size));
+        for page in 0..3 {
+            process.word(list + page * 8, DESCRIPTORS + page * PAGE);
+        }
+        process.word(space + 0x40, if sound { list } else { list + 8 });
+        process.word(space + 0x80, KEPT);
+        process.word(vm + 0x20, space);
+        process.word(ROOTS, vm);
     }),
     ("a compiled pattern", |process, sound| {
         let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));
