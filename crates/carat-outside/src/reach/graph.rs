@@ -71,6 +71,7 @@ impl<'a> Graph<'a> {
         graph.object_space = graph.object_space(&lists);
         graph.weak_maps(&structs);
         graph.promoted_list();
+        graph.exception_pools();
         graph.old_stacks.sort_unstable();
         graph
     }
@@ -277,6 +278,26 @@ impl<'a> Graph<'a> {
                 before = word;
             });
         }
+    }
+
+    /// The room that the C++ library keeps for exceptions when there is no memory: {first free, start, bytes} in its data; the chunk
+    /// has what it had before it was taken (`__gnu_cxx::pool`, eh_alloc.cc of libstdc++).
+    fn exception_pools(&mut self) {
+        let mut pools = Vec::new();
+        for (start, end) in self.library_ranges() {
+            let mut before = [0; 2];
+            for_each_word(self.words.memory, start, end, |bytes| {
+                let [free, pool] = before;
+                before = [pool, bytes];
+                let is_within = |at: &u64| (pool..pool.saturating_add(bytes)).contains(at);
+                let Some(free) = Some(free).filter(|at| *at != 0 && is_within(at)) else { return };
+                let chunk = self.words.chunk_at(pool).filter(|(_, chunk)| chunk.may_hold(bytes));
+                // Where nothing of it is in use, its first word is its size.
+                let is_whole = || self.words.memory.word(free).is_some_and(|size| size <= bytes);
+                pools.extend(chunk.filter(|_| is_whole()).map(|(number, _)| number));
+            });
+        }
+        pools.into_iter().for_each(|number| self.owned[number] = true);
     }
 
     /// Whether only the owner's reference to a chunk counts.

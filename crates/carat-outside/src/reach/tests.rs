@@ -273,7 +273,7 @@ impl MarkedProcess {
 /// The object that is kept, or not.
 const KEPT: u64 = POST + SLOT;
 
-const WEAK: [(&str, WeakCase); 14] = [
+const WEAK: [(&str, WeakCase); 15] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -374,6 +374,16 @@ const WEAK: [(&str, WeakCase); 14] = [
         process.word(space + 0x80, KEPT);
         process.word(vm + 0x20, space);
         process.word(ROOTS, vm);
+    }),
+    ("the room for exceptions of C++", |process, sound| {
+        let room = process.chunk(0x210);
+        process.word(room, 0x200);
+        process.word(room + 0x80, KEPT);
+        for (number, word) in
+            [room, room, if sound { 0x200 } else { 0x8000 }].into_iter().enumerate()
+        {
+            process.word(ROOTS + number as u64 * 8, word);
+        }
     }),
     ("a compiled pattern", |process, sound| {
         let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));
