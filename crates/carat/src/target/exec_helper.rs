@@ -10,7 +10,7 @@
 //! says why that failed.
 
 use crate::target::NewRoot;
-use crate::target::replace::limit_main_stack;
+use crate::target::replace::{limit_main_stack, searched_path, why};
 use crate::target::root::enter;
 use carat_model::Bytes;
 use serde::{Deserialize, Serialize};
@@ -123,12 +123,58 @@ fn exec(spec: &LaunchSpec) -> Result<String, String> {
         .stdout(log)
         .stderr(stderr)
         .exec();
-    Ok(match error.kind() {
-        // A missing working directory is reported as NotFound as well (chdir(2)).
-        io::ErrorKind::NotFound if spec.dir.is_dir() => {
-            format!("program `{program}` was not found; install it or give its path")
+    Ok(cannot_run(program, spec, &error))
+}
+
+/// Why `exec(2)` of a program failed.
+fn cannot_run(program: &str, spec: &LaunchSpec, error: &io::Error) -> String {
+    // A missing working directory is reported as NotFound as well (chdir(2)).
+    if error.kind() == io::ErrorKind::NotFound && !spec.dir.is_dir() {
+        return format!("there is no directory {}", spec.dir.display());
+    }
+    let path = searched_path(spec.env.get("PATH"));
+    format!("cannot run `{program}`: {}", why(program, path.as_deref(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_script_whose_interpreter_is_missing_is_not_said_to_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("server");
+        std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().display().to_string();
+        let said = |program: &str| {
+            cannot_run(program, &spec_in(folder.path(), &path), &io::ErrorKind::NotFound.into())
+        };
+        for program in ["server".to_owned(), script.display().to_string()] {
+            assert!(said(&program).contains("named in its first line"), "{}", said(&program));
         }
-        io::ErrorKind::NotFound => format!("there is no directory {}", spec.dir.display()),
-        _ => format!("cannot run `{program}`: {error}"),
-    })
+        assert!(said("nosuch").contains("no such program is in PATH"), "{}", said("nosuch"));
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_said_to_be_missing() {
+        let said = cannot_run(
+            "sh",
+            &spec_in("/no/such".as_ref(), "/bin"),
+            &io::ErrorKind::NotFound.into(),
+        );
+        assert_eq!(said, "there is no directory /no/such");
+    }
+
+    fn spec_in(dir: &std::path::Path, path: &str) -> LaunchSpec {
+        LaunchSpec {
+            command: Vec::new(),
+            dir: dir.into(),
+            env: BTreeMap::from([("PATH".to_owned(), path.to_owned())]),
+            log: PathBuf::new(),
+            root: None,
+            main_stack: None,
+        }
+    }
 }

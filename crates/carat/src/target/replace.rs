@@ -2,6 +2,7 @@
 
 use crate::target::Injection;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -12,20 +13,21 @@ use std::process::Command;
 pub(crate) enum ReplaceError {
     #[error("cannot make {root} the root: {source}")]
     Root { root: PathBuf, source: io::Error },
-    #[error("cannot run `{program}`: {}", why(program, source))]
-    Exec { program: String, source: io::Error },
+    #[error("cannot run `{program}`: {}", why(program, path.as_deref(), source))]
+    Exec { program: String, path: Option<OsString>, source: io::Error },
 }
 
-/// Why a program cannot be run. What the kernel says of a missing file does not tell which file is missing.
-fn why(program: &str, source: &io::Error) -> String {
+/// Why a program cannot be run that was looked for in this `PATH`. What the kernel says of a missing file does not tell which file
+/// is missing.
+pub(super) fn why(program: &str, path: Option<&OsStr>, source: &io::Error) -> String {
     if source.kind() != io::ErrorKind::NotFound {
         return source.to_string();
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
     // As execvp(3): only a name without a slash is looked for.
     let exists = match program.contains('/') {
         true => Path::new(program).exists(),
-        false => std::env::split_paths(&path).any(|folder| folder.join(program).exists()),
+        false => std::env::split_paths(path.unwrap_or_default())
+            .any(|folder| folder.join(program).exists()),
     };
     match (exists, program.contains('/')) {
         // ENOENT of a file that exists is that of what its first line or its header names (execve(2)).
@@ -34,6 +36,11 @@ fn why(program: &str, source: &io::Error) -> String {
         (false, false) => "no such program is in PATH; install it or give its path",
     }
     .to_owned()
+}
+
+/// The `PATH` in which `exec` looks: that of the new environment, if it has one.
+pub(super) fn searched_path(of_environment: Option<&String>) -> Option<OsString> {
+    of_environment.map(OsString::from).or_else(|| std::env::var_os("PATH"))
 }
 
 /// Becomes the command; returns only if that fails.
@@ -48,10 +55,11 @@ pub(crate) fn replace_process(command: &[String], injection: &Injection) -> Repl
     limit_main_stack(injection.applied.main_stack);
     let Some((program, arguments)) = command.split_first() else {
         let source = io::ErrorKind::NotFound.into();
-        return ReplaceError::Exec { program: String::new(), source };
+        return ReplaceError::Exec { program: String::new(), path: None, source };
     };
     let source = Command::new(program).args(arguments).envs(&injection.env).exec();
-    ReplaceError::Exec { program: program.clone(), source }
+    let path = searched_path(injection.env.get("PATH"));
+    ReplaceError::Exec { program: program.clone(), path, source }
 }
 
 /// Sets the soft limit of the main stack, which the kernel reads at `exec(2)`. Where that is not possible the server starts
@@ -72,7 +80,8 @@ mod tests {
     fn a_program_that_is_missing_is_said_to_be_in_no_folder_of_path() {
         let said = |program: &str| {
             let source = io::ErrorKind::NotFound.into();
-            ReplaceError::Exec { program: program.into(), source }.to_string()
+            let path = searched_path(None);
+            ReplaceError::Exec { program: program.into(), path, source }.to_string()
         };
         assert_eq!(
             said("nosuchprogram"),

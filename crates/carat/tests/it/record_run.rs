@@ -64,7 +64,7 @@ fn a_recording_contains_the_trees_memory_its_ledger_and_the_cost_of_recording() 
 fn a_command_that_does_not_exist_leaves_no_file_and_no_command_is_answered_with_both_ways() {
     let folder = Folder::new("nosuch");
     let ran = folder.run(&["record", "--", "nosuchcommand"]);
-    ran.assert_code(1).assert_says("was not found");
+    ran.assert_code(1).assert_says("no such program is in PATH");
     for file in ["nosuchcommand.recording.jsonl", "nosuchcommand.recording.log"] {
         assert!(!folder.path(file).exists(), "{file}");
     }
