@@ -23,27 +23,20 @@ pub fn difference_text(difference: &CensusDifference, classes: usize) -> String 
     written(|out| write_difference(out, difference, classes))
 }
 
-/// What to type next to learn who keeps more: `pid` is that of a process of the second reading that still runs, `file` the name of
-/// that reading, and `kept` whether each of both has what is kept by what keeps it. `None` where that was said already.
-pub fn after_difference(pid: Option<u32>, file: &str, kept: (bool, bool)) -> Option<String> {
-    let command =
-        |words: &[&str]| shell_line(&words.iter().map(|word| one_line(word)).collect::<Vec<_>>());
-    let text = match (pid.map(|pid| pid.to_string()), kept) {
-        (Some(pid), (_, true)) => {
-            let words = ["carat", "explain", &pid, "--who", "--since", file];
-            format!("{}    what keeps more since then", command(&words))
+/// What to type next to learn who keeps more: `file` is the name of the second reading, and `kept` whether each of both has what is
+/// kept by what keeps it. No process is named: a reading does not say of which host it is nor when its process started, so that a
+/// process that has its id now can be another.
+pub fn after_difference(file: &str, kept: (bool, bool)) -> String {
+    let command = match kept {
+        (_, true) => {
+            let words = ["carat", "explain", "PID", "--who", "--since", file].map(one_line);
+            format!("{}    what keeps more since then, if it still runs", shell_line(&words))
         }
-        (Some(pid), (_, false)) => who_keeps_more(&pid),
-        (None, (true, true)) => return None,
-        (None, _) => who_keeps_more("PID"),
+        (_, false) => "carat explain PID --who --json > who.json; later carat explain PID --who --since who.json    \
+                       who keeps more, by name"
+            .to_owned(),
     };
-    Some(format!("Next     {text}\n"))
-}
-
-/// Two readings of a process that can be compared by what keeps more.
-fn who_keeps_more(pid: &str) -> String {
-    let since = format!("carat explain {pid} --who --since who.json");
-    format!("carat explain {pid} --who --json > who.json; later {since}    who keeps more, by name")
+    format!("Next     {command}\n")
 }
 
 /// What grew most, a row each, in the form of a diagnosis.
@@ -257,17 +250,16 @@ mod tests {
     }
 
     #[test]
-    fn the_next_command_compares_what_was_read_and_names_a_process_only_where_it_runs() {
-        let running = after_difference(Some(7), "b c.json", (false, true)).unwrap();
-        assert!(
-            running.starts_with("Next     carat explain 7 --who --since 'b c.json'  "),
-            "{running}"
-        );
-        let unread = after_difference(Some(7), "b.json", (true, false)).unwrap();
-        assert!(unread.contains("explain 7 --who --json > who.json; later"), "{unread}");
-        let gone = after_difference(None, "b.json", (false, true)).unwrap();
-        assert!(gone.contains("explain PID --who --json > who.json"), "{gone}");
-        assert_eq!(after_difference(None, "b.json", (true, true)), None);
+    fn the_next_command_compares_what_was_read_and_names_no_process_that_may_be_another() {
+        for kept in [(false, true), (true, true)] {
+            let next = after_difference("b c.json", kept);
+            assert!(
+                next.starts_with("Next     carat explain PID --who --since 'b c.json'  "),
+                "{next}"
+            );
+        }
+        let unread = after_difference("b.json", (true, false));
+        assert!(unread.contains("explain PID --who --json > who.json; later"), "{unread}");
     }
 
     #[test]

@@ -33,6 +33,14 @@ fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt:
             "The readings have {one} and {two} processes; the growth is that of the sums."
         )?;
     }
+    let young: Vec<&HolderGrowth> =
+        young.iter().filter(|one| one.kind == GrownKind::Data).take(YOUNG_LINES).collect();
+    // A fresh leak has no old objects yet, so what grew most leads, whatever its age.
+    let most_old = grown.iter().find(|one| one.kind == GrownKind::Data).map(|one| one.bytes);
+    let leads = young.first().is_some_and(|one| Some(one.bytes) > most_old);
+    if leads {
+        write_young(out, &young)?;
+    }
     if grown.is_empty() {
         writeln!(out, "Nothing keeps more old objects than in {since}.")?;
     } else {
@@ -47,12 +55,15 @@ fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt:
         "All old objects: {objects} and {}. Old is what some collections have left.",
         signed_bytes(bytes)
     )?;
-    let young: Vec<&HolderGrowth> =
-        young.iter().filter(|one| one.kind == GrownKind::Data).take(YOUNG_LINES).collect();
+    if leads { Ok(()) } else { write_young(out, &young) }
+}
+
+/// What grew by young objects.
+fn write_young(out: &mut String, young: &[&HolderGrowth]) -> fmt::Result {
     if !young.is_empty() {
-        writeln!(out, "Young objects, a leak if they stay:")?;
+        writeln!(out, "Young objects, a leak if they stay; a collection may free them:")?;
     }
-    young.into_iter().try_for_each(|one| write_growth(out, one))
+    young.iter().try_for_each(|one| write_growth(out, one))
 }
 
 /// The objects of the program line by line, and in one line each the rest of them, code, and names of symbols.
@@ -174,11 +185,24 @@ mod tests {
         for expected in [
             "    +1.89 MB  code that was loaded, and what Ruby keeps beside it\n",
             "    +1.89 MB  names of symbols\n",
-            "Young objects, a leak if they stay:\n",
+            "Young objects, a leak if they stay; a collection may free them:\n",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert_eq!(text.lines().filter(|line| line.contains("+187 Post")).count(), 4, "{text}");
+    }
+
+    #[test]
+    fn a_fresh_leak_leads_where_its_young_objects_grew_more_than_any_old_ones() {
+        let mut all = growths();
+        let young = HolderGrowth { bytes: all.grown[0].bytes + 1, ..all.grown[0].clone() };
+        all.young = vec![young.clone()];
+        let text = holder_growth_text(&Ok(all.clone()), "a.json");
+        assert!(text.starts_with("Young objects, a leak if they stay; a collection"), "{text}");
+        assert_eq!(text.matches("Young objects").count(), 1, "{text}");
+        all.young = vec![HolderGrowth { bytes: 1, ..young }];
+        let text = holder_growth_text(&Ok(all), "a.json");
+        assert!(text.starts_with("What keeps more old objects"), "{text}");
     }
 
     #[test]

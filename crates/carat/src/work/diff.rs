@@ -4,7 +4,6 @@ use crate::input::read_explained;
 use crate::view::output;
 use crate::work::exit::Exit;
 use carat_analysis::{ExplainedTree, census_difference, grown_most, holder_growth};
-use carat_proc::process::ProcRoot;
 use carat_report::{after_difference, difference_text, grown_most_text, holder_growth_text};
 use std::path::Path;
 
@@ -17,17 +16,18 @@ pub(crate) fn diff(first: &Path, second: &Path, classes: usize) -> anyhow::Resul
     let after = read_explained(second)?;
     let difference = census_difference(&before, &after);
     let grown = grown_most_text(&grown_most(&difference, &before, &after));
-    output::print_text(&(grown + "\n" + &difference_text(&difference, classes)))?;
+    output::print_text(&(grown + "\n"))?;
     let mut rubies = before.rubies.iter().chain(&after.rubies);
     if rubies.any(|census| census.who.is_some()) {
         let grown = holder_growth(&before.rubies, &after.rubies);
         let since = first.display().to_string();
-        output::print_text(&("\n".to_owned() + &holder_growth_text(&grown, &since)))?;
+        // Who keeps more comes before the classes, most of which belong to what runs at the moment.
+        output::print_text(&(holder_growth_text(&grown, &since) + "\n"))?;
     }
+    output::print_text(&difference_text(&difference, classes))?;
     let kept = (has_kept(&before), has_kept(&after));
-    if let Some(next) = after_difference(running(&after), &second.display().to_string(), kept) {
-        output::print_text(&("\n".to_owned() + &next))?;
-    }
+    let next = after_difference(&second.display().to_string(), kept);
+    output::print_text(&("\n".to_owned() + &next))?;
     Ok(Exit::Fine)
 }
 
@@ -35,10 +35,4 @@ pub(crate) fn diff(first: &Path, second: &Path, classes: usize) -> anyhow::Resul
 fn has_kept(tree: &ExplainedTree) -> bool {
     let mut whos = tree.rubies.iter().map(|census| census.who.as_ref());
     whos.all(|who| who.is_some_and(|who| who.kept.is_some()))
-}
-
-/// The first process of a reading, if it runs.
-fn running(tree: &ExplainedTree) -> Option<u32> {
-    let first = tree.rubies.first()?.process;
-    ProcRoot::default().identify_program(first).is_ok().then_some(first)
 }
