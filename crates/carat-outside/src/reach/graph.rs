@@ -3,7 +3,7 @@
 use super::contexts::Context;
 use super::fields::Reference;
 use super::forms::{StTable, TableKind};
-use super::named::with_tables;
+use super::named::{ruby_data, with_tables};
 use super::weak_maps::{WeakMaps, WeakStruct};
 use super::words::Words;
 use crate::elf::RubyAnchors;
@@ -68,7 +68,7 @@ impl<'a> Graph<'a> {
         graph.collector();
         let structs = graph.slots();
         let lists = graph.structures();
-        graph.object_space = graph.object_space(&lists);
+        graph.object_space = graph.object_space(anchors, &lists);
         graph.weak_maps(&structs);
         graph.promoted_list();
         graph.exception_pools();
@@ -170,13 +170,14 @@ impl<'a> Graph<'a> {
 
     /// The chunk that leads to a list of heap pages. The VM leads to it, to which data of Ruby's library lead; the variable's name is
     /// exported only up to Ruby 3.2.
-    fn object_space(&self, lists: &AddressSet) -> Option<usize> {
-        let mut found: BTreeMap<usize, Chunk> = BTreeMap::new();
-        for range in self.library_ranges() {
-            self.structures_behind(range, &mut found);
+    fn object_space(&self, anchors: &RubyAnchors, lists: &AddressSet) -> Option<usize> {
+        let mut vms = BTreeMap::new();
+        for range in ruby_data(self.words.memory, anchors) {
+            self.structures_behind(range, &mut vms);
         }
-        for chunk in found.clone().into_values() {
-            self.structures_behind((chunk.user(), chunk.user_end()), &mut found);
+        let mut found = BTreeMap::new();
+        for vm in vms.into_values() {
+            self.structures_behind((vm.user(), vm.user_end()), &mut found);
         }
         let leads_to_list = |chunk: &Chunk| {
             let mut leads = false;
@@ -185,8 +186,7 @@ impl<'a> Graph<'a> {
             });
             leads
         };
-        let found = found.into_iter().find(|(_, chunk)| leads_to_list(chunk));
-        found.map(|(number, _)| number)
+        found.into_iter().find(|(_, chunk)| leads_to_list(chunk)).map(|(number, _)| number)
     }
 
     /// Adds the chunks that words of a range lead to and that have the size of a large structure.
@@ -197,11 +197,14 @@ impl<'a> Graph<'a> {
         });
     }
 
-    /// The data of libraries.
-    fn library_ranges(&self) -> Vec<(u64, u64)> {
-        let libraries =
-            self.ground.iter().filter(|pages| matches!(pages.kind, GroundKind::Library(_)));
-        libraries.flat_map(|pages| pages.ranges.iter().copied()).collect()
+    /// The data of libraries whose file names begin with this.
+    fn library_ranges(&self, prefix: &str) -> Vec<(u64, u64)> {
+        let is_wanted = |pages: &&GroundPages| matches!(&pages.kind, GroundKind::Library(name) if name.starts_with(prefix));
+        self.ground
+            .iter()
+            .filter(is_wanted)
+            .flat_map(|pages| pages.ranges.iter().copied())
+            .collect()
     }
 
     fn table(&mut self, number: usize, table: StTable) {
@@ -265,7 +268,7 @@ impl<'a> Graph<'a> {
         if !TRANSIENT_HEAP.contains(self.words.heap.version()) {
             return;
         }
-        for (start, end) in self.library_ranges() {
+        for (start, end) in self.library_ranges("") {
             let mut before = 0;
             for_each_word(self.words.memory, start, end, |word| {
                 let (size, used) = (word & u64::from(u32::MAX), word >> 32);
@@ -284,17 +287,18 @@ impl<'a> Graph<'a> {
     /// has what it had before it was taken (`__gnu_cxx::pool`, eh_alloc.cc of libstdc++).
     fn exception_pools(&mut self) {
         let mut pools = Vec::new();
-        for (start, end) in self.library_ranges() {
+        // Elsewhere these words may be a stack of objects: its top, its start and its size.
+        for (start, end) in self.library_ranges("libstdc++") {
             let mut before = [0; 2];
             for_each_word(self.words.memory, start, end, |bytes| {
                 let [free, pool] = before;
                 before = [pool, bytes];
-                let is_within = |at: &u64| (pool..pool.saturating_add(bytes)).contains(at);
-                let Some(free) = Some(free).filter(|at| *at != 0 && is_within(at)) else { return };
-                let chunk = self.words.chunk_at(pool).filter(|(_, chunk)| chunk.may_hold(bytes));
-                // Where nothing of it is in use, its first word is its size.
-                let is_whole = || self.words.memory.word(free).is_some_and(|size| size <= bytes);
-                pools.extend(chunk.filter(|_| is_whole()).map(|(number, _)| number));
+                let is_within = (pool..pool.saturating_add(bytes)).contains(&free);
+                // What is free begins with its size.
+                let is_free = || self.words.memory.word(free).is_some_and(|size| size <= bytes);
+                if is_within && is_free() {
+                    pools.extend(self.words.buffer(pool, bytes));
+                }
             });
         }
         pools.into_iter().for_each(|number| self.owned[number] = true);

@@ -526,8 +526,8 @@ impl<'a> ReachMarker<'a> {
         }
     }
 
-    /// What the collector leads to. It also remembers an object whose references it marked last (`rgengc.parent_object` of
-    /// `rb_objspace_t`, gc.c), which that does not keep alive.
+    /// The chunks that the collector's own record leads to. It also has the object whose references it marked last, which it does not
+    /// keep alive (`rgengc.parent_object` of `rb_objspace_t`, gc.c).
     fn tables_of_collector(&mut self, chunk: &Chunk) {
         for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
             if let Some((number, _)) = self.graph.words.chunk_at(word) {

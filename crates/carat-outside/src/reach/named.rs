@@ -32,7 +32,7 @@ pub(super) fn with_tables<'a>(words: Words<'a>, anchors: &RubyAnchors) -> Words<
 }
 
 /// The data of Ruby's library, and its zeroed data behind.
-fn ruby_data(memory: &dyn Memory, anchors: &RubyAnchors) -> Vec<(u64, u64)> {
+pub(super) fn ruby_data(memory: &dyn Memory, anchors: &RubyAnchors) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for region in memory.regions().iter().filter(|region| region.searched()) {
         let follows = ranges.last().is_some_and(|(_, end)| *end == region.start);

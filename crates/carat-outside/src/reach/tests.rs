@@ -261,6 +261,23 @@ impl MarkedProcess {
         variables
     }
 
+    /// Maps the data of a library; returns their address.
+    fn library(&mut self, path: &str) -> u64 {
+        const DATA: u64 = 0x7fe0_0000_0000;
+        self.made.memory.map_library(DATA, DATA + PAGE, path);
+        DATA
+    }
+
+    /// Makes room in which an object is left, and where a library says where it is free, where it begins, and its bytes.
+    fn room(&mut self, library: &str, bytes: u64) {
+        let (data, room) = (self.library(library), self.chunk(0x210));
+        self.word(room, 0x200);
+        self.word(room + 0x80, KEPT);
+        for (number, word) in (0..).zip([room, room, bytes]) {
+            self.word(data + number * 8, word);
+        }
+    }
+
     /// Makes an object of another type of the one with this number; a root leads to it.
     fn rooted(&mut self, number: u64, flags: u64) -> u64 {
         let slot = POST + number * SLOT;
@@ -273,7 +290,7 @@ impl MarkedProcess {
 /// The object that is kept, or not.
 const KEPT: u64 = POST + SLOT;
 
-const WEAK: [(&str, WeakCase); 15] = [
+const WEAK: [(&str, WeakCase); 16] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -373,17 +390,15 @@ const WEAK: [(&str, WeakCase); 15] = [
         process.word(space + 0x40, if sound { list } else { list + 8 });
         process.word(space + 0x80, KEPT);
         process.word(vm + 0x20, space);
-        process.word(ROOTS, vm);
+        let data = process.library("/usr/lib/libruby-3.3.so.3.3");
+        process.word(data, vm);
     }),
     ("the room for exceptions of C++", |process, sound| {
-        let room = process.chunk(0x210);
-        process.word(room, 0x200);
-        process.word(room + 0x80, KEPT);
-        for (number, word) in
-            [room, room, if sound { 0x200 } else { 0x8000 }].into_iter().enumerate()
-        {
-            process.word(ROOTS + number as u64 * 8, word);
-        }
+        process.room("/usr/lib/libstdc++.so.6", if sound { 0x200 } else { 0x8000 });
+    }),
+    ("a stack of objects of another library", |process, sound| {
+        let library = if sound { "/usr/lib/libstdc++.so.6" } else { "/usr/lib/queue.so" };
+        process.room(library, 0x200);
     }),
     ("a compiled pattern", |process, sound| {
         let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));
