@@ -10,7 +10,7 @@
 //! says why that failed.
 
 use crate::target::NewRoot;
-use crate::target::replace::{limit_main_stack, searched_path, why};
+use crate::target::replace::{cannot_run, limit_main_stack};
 use crate::target::root::enter;
 use carat_model::Bytes;
 use serde::{Deserialize, Serialize};
@@ -123,17 +123,16 @@ fn exec(spec: &LaunchSpec) -> Result<String, String> {
         .stdout(log)
         .stderr(stderr)
         .exec();
-    Ok(cannot_run(program, spec, &error))
+    Ok(why_not_run(program, spec, error))
 }
 
 /// Why `exec(2)` of a program failed.
-fn cannot_run(program: &str, spec: &LaunchSpec, error: &io::Error) -> String {
+fn why_not_run(program: &str, spec: &LaunchSpec, error: io::Error) -> String {
     // A missing working directory is reported as NotFound as well (chdir(2)).
     if error.kind() == io::ErrorKind::NotFound && !spec.dir.is_dir() {
         return format!("there is no directory {}", spec.dir.display());
     }
-    let path = searched_path(spec.env.get("PATH"));
-    format!("cannot run `{program}`: {}", why(program, path.as_deref(), error))
+    cannot_run(program, &spec.env, error).to_string()
 }
 
 #[cfg(test)]
@@ -149,7 +148,7 @@ mod tests {
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         let path = folder.path().display().to_string();
         let said = |program: &str| {
-            cannot_run(program, &spec_in(folder.path(), &path), &io::ErrorKind::NotFound.into())
+            why_not_run(program, &spec_in(folder.path(), &path), io::ErrorKind::NotFound.into())
         };
         for program in ["server".to_owned(), script.display().to_string()] {
             assert!(said(&program).contains("named in its first line"), "{}", said(&program));
@@ -159,11 +158,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_missing_is_said_to_be_missing() {
-        let said = cannot_run(
-            "sh",
-            &spec_in("/no/such".as_ref(), "/bin"),
-            &io::ErrorKind::NotFound.into(),
-        );
+        let spec = spec_in("/no/such".as_ref(), "/bin");
+        let said = why_not_run("sh", &spec, io::ErrorKind::NotFound.into());
         assert_eq!(said, "there is no directory /no/such");
     }
 

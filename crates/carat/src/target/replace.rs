@@ -2,7 +2,8 @@
 
 use crate::target::Injection;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,20 +14,20 @@ use std::process::Command;
 pub(crate) enum ReplaceError {
     #[error("cannot make {root} the root: {source}")]
     Root { root: PathBuf, source: io::Error },
-    #[error("cannot run `{program}`: {}", why(program, path.as_deref(), source))]
-    Exec { program: String, path: Option<OsString>, source: io::Error },
+    #[error("cannot run `{program}`: {why}")]
+    Exec { program: String, why: String, source: io::Error },
 }
 
-/// Why a program cannot be run that was looked for in this `PATH`. What the kernel says of a missing file does not tell which file
-/// is missing.
-pub(super) fn why(program: &str, path: Option<&OsStr>, source: &io::Error) -> String {
+/// Why a program cannot be run with this environment. What the kernel says of a missing file does not tell which file is missing.
+fn why(program: &str, env: &BTreeMap<String, String>, source: &io::Error) -> String {
     if source.kind() != io::ErrorKind::NotFound {
         return source.to_string();
     }
+    let path = env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
     // As execvp(3): only a name without a slash is looked for.
     let exists = match program.contains('/') {
         true => Path::new(program).exists(),
-        false => std::env::split_paths(path.unwrap_or_default())
+        false => std::env::split_paths(&path.unwrap_or_default())
             .any(|folder| folder.join(program).exists()),
     };
     match (exists, program.contains('/')) {
@@ -38,9 +39,13 @@ pub(super) fn why(program: &str, path: Option<&OsStr>, source: &io::Error) -> St
     .to_owned()
 }
 
-/// The `PATH` in which `exec` looks: that of the new environment, if it has one.
-pub(super) fn searched_path(of_environment: Option<&String>) -> Option<OsString> {
-    of_environment.map(OsString::from).or_else(|| std::env::var_os("PATH"))
+/// The failure of `exec(2)` of a program with this environment.
+pub(super) fn cannot_run(
+    program: &str,
+    env: &BTreeMap<String, String>,
+    source: io::Error,
+) -> ReplaceError {
+    ReplaceError::Exec { program: program.to_owned(), why: why(program, env, &source), source }
 }
 
 /// Becomes the command; returns only if that fails.
@@ -54,12 +59,10 @@ pub(crate) fn replace_process(command: &[String], injection: &Injection) -> Repl
     }
     limit_main_stack(injection.applied.main_stack);
     let Some((program, arguments)) = command.split_first() else {
-        let source = io::ErrorKind::NotFound.into();
-        return ReplaceError::Exec { program: String::new(), path: None, source };
+        return cannot_run("", &injection.env, io::ErrorKind::NotFound.into());
     };
     let source = Command::new(program).args(arguments).envs(&injection.env).exec();
-    let path = searched_path(injection.env.get("PATH"));
-    ReplaceError::Exec { program: program.clone(), path, source }
+    cannot_run(program, &injection.env, source)
 }
 
 /// Sets the soft limit of the main stack, which the kernel reads at `exec(2)`. Where that is not possible the server starts
@@ -79,9 +82,7 @@ mod tests {
     #[test]
     fn a_program_that_is_missing_is_said_to_be_in_no_folder_of_path() {
         let said = |program: &str| {
-            let source = io::ErrorKind::NotFound.into();
-            let path = searched_path(None);
-            ReplaceError::Exec { program: program.into(), path, source }.to_string()
+            cannot_run(program, &BTreeMap::new(), io::ErrorKind::NotFound.into()).to_string()
         };
         assert_eq!(
             said("nosuchprogram"),
