@@ -23,16 +23,16 @@ pub fn difference_text(difference: &CensusDifference, classes: usize) -> String 
     written(|out| write_difference(out, difference, classes))
 }
 
-/// What to type next to learn who keeps more: `file` is the name of the second reading, and `kept` whether each of both has what is
-/// kept by what keeps it. No process is named: a reading does not say of which host it is nor when its process started, so that a
+/// What to type next to learn who keeps more: `file` is the name of the second reading, and `has_kept` whether it has what is kept by
+/// what keeps it. No process is named: a reading does not say of which host it is nor when its process started, so that a
 /// process that has its id now can be another.
-pub fn after_difference(file: &str, kept: (bool, bool)) -> String {
-    let command = match kept {
-        (_, true) => {
+pub fn after_difference(file: &str, has_kept: bool) -> String {
+    let command = match has_kept {
+        true => {
             let words = ["carat", "explain", "PID", "--who", "--since", file].map(one_line);
             format!("{}    what keeps more since then, if it still runs", shell_line(&words))
         }
-        (_, false) => "carat explain PID --who --json > who.json; later carat explain PID --who --since who.json    \
+        false => "carat explain PID --who --json > who.json; later carat explain PID --who --since who.json    \
                        who keeps more, by name"
             .to_owned(),
     };
@@ -251,14 +251,12 @@ mod tests {
 
     #[test]
     fn the_next_command_compares_what_was_read_and_names_no_process_that_may_be_another() {
-        for kept in [(false, true), (true, true)] {
-            let next = after_difference("b c.json", kept);
-            assert!(
-                next.starts_with("Next     carat explain PID --who --since 'b c.json'  "),
-                "{next}"
-            );
-        }
-        let unread = after_difference("b.json", (true, false));
+        let next = after_difference("b c.json", true);
+        assert!(
+            next.starts_with("Next     carat explain PID --who --since 'b c.json'  "),
+            "{next}"
+        );
+        let unread = after_difference("b.json", false);
         assert!(unread.contains("explain PID --who --json > who.json; later"), "{unread}");
     }
 

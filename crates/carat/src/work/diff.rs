@@ -25,8 +25,7 @@ pub(crate) fn diff(first: &Path, second: &Path, classes: usize) -> anyhow::Resul
         output::print_text(&(holder_growth_text(&grown, &since) + "\n"))?;
     }
     output::print_text(&difference_text(&difference, classes))?;
-    let kept = (has_kept(&before), has_kept(&after));
-    let next = after_difference(&second.display().to_string(), kept);
+    let next = after_difference(&second.display().to_string(), has_kept(&after));
     output::print_text(&("\n".to_owned() + &next))?;
     Ok(Exit::Fine)
 }

@@ -256,15 +256,12 @@ fn last_reading(members: &[Identity], growing: &[ClassGrowth]) -> OutsideReading
     let classes: Vec<String> = named.take(NAMED).cloned().collect();
     let who = (!classes.is_empty()).then_some(WhoRequest { classes, ..WhoRequest::default() });
     let options = LookOptions { owners: true, held: true, who, memory, ..LookOptions::default() };
+    let read = || read_outside(members, &options);
+    let is_answered = |reading: &OutsideReading| {
+        reading.processes.iter().any(|census| is_answered(census, &options))
+    };
     // A collection may have been at work, or contents moved; once more they rarely do.
-    let mut reading = read_outside(members, &options);
-    for _ in 1..LAST_READINGS {
-        if reading.processes.iter().any(|census| is_answered(census, &options)) {
-            break;
-        }
-        reading = read_outside(members, &options);
-    }
-    reading
+    (1..LAST_READINGS).map(|_| read()).find(is_answered).unwrap_or_else(read)
 }
 
 /// Whether a reading names who keeps the wanted classes and knows the size of their objects.
