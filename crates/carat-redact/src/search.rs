@@ -4,15 +4,17 @@ use crate::forms::common_title;
 use crate::rules::{Audience, RedactionRules};
 use carat_analysis::TuneOutcome;
 use carat_model::{Conclusion, HIDDEN};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that is shown of a search: its name, the server's command, and the outcome.
 #[derive(Debug, Clone)]
 pub struct SearchReport {
     /// Name of the search.
     pub name: String,
-    /// The words of the server's command.
+    /// The words of the server's command, with placeholders.
     pub command: Vec<String>,
+    /// Variables of the server in every configuration, with placeholders.
+    pub env: BTreeMap<String, String>,
     /// Seed of every random number.
     pub seed: u64,
     /// What the search led to.
@@ -30,16 +32,18 @@ pub fn redact_search(report: &SearchReport, audience: Audience) -> SearchReport 
             *word = common_title(word);
         }
     }
+    let edited = |values: &mut BTreeMap<String, String>| {
+        let given = std::mem::take(values).into_iter();
+        *values =
+            given.map(|(name, value)| (rules.text(&name), rules.setting(&name, &value))).collect();
+    };
+    edited(&mut shown.env);
     let outcome = &mut shown.outcome;
     outcome.metrics.iter_mut().for_each(|tuned| rules.edit(&mut tuned.metric));
     if let Some(found) = &mut outcome.recommendation {
         rules.edit(&mut found.text);
-        for values in [&mut found.settings, &mut found.env] {
-            let given = std::mem::take(values).into_iter();
-            let shown =
-                given.map(|(name, value)| (rules.text(&name), rules.setting(&name, &value)));
-            *values = shown.collect();
-        }
+        edited(&mut found.settings);
+        edited(&mut found.env);
         edit_conclusions(&rules, &mut found.conclusions);
     }
     for attempt in &mut outcome.attempts {

@@ -3,6 +3,7 @@
 use crate::environment_format::shell_line;
 use crate::mark::Mark;
 use crate::numbers::{self, count, magnitude_interval};
+use crate::use_it::{command_words, env_words};
 use crate::wording::{Sentence, amount, change};
 use carat_analysis::{Recommendation, TuneOutcome};
 use carat_model::{Better, Conclusion, Role, Verdict, metric};
@@ -53,21 +54,19 @@ fn phrase(name: &str) -> String {
 
 /// The lines of a shell that start the server with the recommended settings, and that print its environment.
 pub(crate) fn commands(report: &SearchReport, found: &Recommendation) -> Vec<String> {
-    let mut words = Vec::new();
-    if !found.env.is_empty() {
-        words.push("env".to_owned());
-        words.extend(found.env.iter().map(|(name, value)| format!("{name}={value}")));
-    }
+    // The recommended levels are over what every configuration has.
+    let mut env = report.env.clone();
+    env.extend(found.env.clone());
+    let (words, server) = (env_words(&env), command_words(&report.command));
     let settings = found.settings.iter().map(|(name, value)| format!("{name}={value}"));
     let settings: Vec<String> = settings.collect();
     if settings.is_empty() {
         // Without settings there is nothing for carat to apply.
-        return vec![shell_line(&[words, report.command.clone()].concat())];
+        return vec![shell_line(&[words, server].concat())];
     }
     let exec = [words, vec!["carat".into(), "exec".into()], settings].concat();
-    let start = [exec.clone(), vec!["--".into()], report.command.clone()].concat();
-    let print =
-        [exec, vec!["--print-env".into(), "systemd".into(), "--".into()], report.command.clone()];
+    let start = [exec.clone(), vec!["--".into()], server.clone()].concat();
+    let print = [exec, vec!["--print-env".into(), "systemd".into(), "--".into()], server];
     vec![shell_line(&start), shell_line(&print.concat())]
 }
 
@@ -196,8 +195,10 @@ pub(crate) mod tests {
             trials: 42,
             seconds: 120.0,
         };
-        let command = ["puma", "-C", "puma.rb"].map(str::to_owned).into();
-        SearchReport { name: "blog".into(), command, seed: 3, outcome }
+        let command = ["puma", "-p", "{port}", "-C", "puma.rb"].map(str::to_owned).into();
+        let env = [("RACK_ENV", "production"), ("PORT", "{port}"), ("WORKERS", "4")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        SearchReport { name: "blog".into(), command, env, seed: 3, outcome }
     }
 
     pub(crate) fn recommended() -> Recommendation {
@@ -235,9 +236,15 @@ pub(crate) mod tests {
             "arena_max=2 puma=2x6 uses 31 % less memory over the last quarter of the load than the default (29 to 33 %, 12 blocks)."
         );
         let lines = commands(&report, &recommended());
-        assert_eq!(lines[0], "env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb");
+        assert_eq!(
+            lines[0],
+            "env RACK_ENV=production WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb"
+        );
         assert!(lines[1].contains("--print-env systemd -- puma"), "{lines:?}");
         let only_knobs = Recommendation { settings: BTreeMap::new(), ..recommended() };
-        assert_eq!(commands(&report, &only_knobs), ["env WORKERS=2 puma -C puma.rb"]);
+        assert_eq!(
+            commands(&report, &only_knobs),
+            ["env RACK_ENV=production WORKERS=2 puma -C puma.rb"]
+        );
     }
 }

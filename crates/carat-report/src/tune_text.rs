@@ -211,7 +211,7 @@ mod tests {
         for expected in [
             "arena_max=2 puma=2x6 uses 31 % less memory",
             "smaller, −31 % (−33 to −29 %) (12 blocks)",
-            "  env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb\n",
+            "  env RACK_ENV=production WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb\n",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }

@@ -1,8 +1,9 @@
 //! How to run a server under the settings of a variant: the command to copy.
 
 use crate::environment_format::shell_line;
-use carat_model::{ExperimentInfo, Variant};
+use carat_model::{ExperimentInfo, HIDDEN, TextPart, Variant, is_secret_name, text_parts};
 use carat_settings::profiles;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// What `carat exec` can do of a variant.
@@ -20,6 +21,15 @@ const APPLIED: [&str; 4] = ["name", "control", "profile", "settings"];
 const PLACES: [&str; 2] = ["root", "ruby"];
 /// Stands for a command that the plan does not tell.
 const UNKNOWN: &str = "COMMAND";
+
+/// What a plan says of how its server is started.
+#[derive(Default, Deserialize)]
+struct Server {
+    #[serde(default)]
+    command: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
 
 /// The command that runs a server as this variant does; `None` if the plan does not tell what the variant is.
 pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
@@ -51,8 +61,11 @@ pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
     if settings.is_empty() || settings.iter().any(|word| word.contains(['[', '…'])) {
         return None;
     }
-    let exec = [vec!["carat".to_owned(), "exec".to_owned()], settings].concat();
-    Some(UseIt::Command(format!("{} -- {}", shell_line(&exec), command(&plan))))
+    let server = plan.get("server").and_then(|server| server.clone().try_into().ok());
+    let Server { command, env } = server.unwrap_or_default();
+    let exec = ["carat", "exec"].map(str::to_owned).to_vec();
+    let line = [env_words(&env), exec, settings, vec!["--".to_owned()], command_words(&command)];
+    Some(UseIt::Command(shell_line(&line.concat())))
 }
 
 /// The variant's settings as arguments: its profile and what it has beyond that, or every setting.
@@ -92,25 +105,41 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// The server's command as a shell reads it, without the options that only an experiment fills in; [`UNKNOWN`] if it has such
-/// places elsewhere.
-fn command(plan: &toml::Table) -> String {
-    let words = plan.get("server").and_then(|server| server.get("command"));
-    let words = words.and_then(toml::Value::as_array).into_iter().flatten();
+/// `env` and the variables of a server as a shell reads them; nothing if there are none. Left out is what the reader's own
+/// server has its own of: what only a trial fills in, such as its port, and secrets.
+pub(crate) fn env_words<'a>(
+    variables: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> Vec<String> {
+    let is_own = |name: &str, value: &str| {
+        is_secret_name(name) || value.contains(HIDDEN) || has_placeholder(value)
+    };
+    let shown = variables.into_iter().filter(|(name, value)| !is_own(name, value));
+    let words: Vec<String> = shown.map(|(name, value)| format!("{name}={value}")).collect();
+    if words.is_empty() { words } else { [vec!["env".to_owned()], words].concat() }
+}
+
+/// The words of a server's command, without the options that only an experiment fills in; [`UNKNOWN`] if it has such places
+/// elsewhere.
+pub(crate) fn command_words(words: &[String]) -> Vec<String> {
+    let unknown = || vec![UNKNOWN.to_owned()];
     let mut kept: Vec<String> = Vec::new();
-    for word in words.filter_map(toml::Value::as_str) {
+    for word in words {
         // Ports and folders of a trial are no part of a real command: `-p {port}`, `--bind=tcp://127.0.0.1:{port}`.
-        if !word.contains('{') {
-            kept.push(word.to_owned());
+        if !has_placeholder(word) {
+            kept.push(word.clone());
         } else if !word.starts_with('-') && kept.pop().is_none_or(|option| !option.starts_with('-'))
         {
-            return UNKNOWN.to_owned();
+            return unknown();
         }
     }
     if kept.is_empty() || kept.iter().any(|word| word.contains(['[', '…'])) {
-        return UNKNOWN.to_owned();
+        return unknown();
     }
-    shell_line(&kept)
+    kept
+}
+
+fn has_placeholder(text: &str) -> bool {
+    text_parts(text).iter().any(|part| matches!(part, TextPart::Placeholder(_)))
 }
 
 #[cfg(test)]
@@ -179,6 +208,14 @@ mod tests {
                 command(&format!("carat exec arena_max=2 -- {expected}"))
             );
         }
+        let env = r#"{ RACK_ENV = "production", PORT = "{port}", API_KEY = "k", OPTIONS = '{"a": 1}', FEED = "[hidden]" }"#;
+        let placed =
+            format!("[server]\ncommand = ['puma']\nenv = {env}\n[[variant]]\nname = 'a'\n");
+        // What only a trial has, and what is secret, is the reader's own.
+        assert_eq!(
+            use_it(&info(&placed, &[("arena_max", "2")]), "a"),
+            command(r#"env 'OPTIONS={"a": 1}' RACK_ENV=production carat exec arena_max=2 -- puma"#)
+        );
         assert_eq!(use_it(&info("not TOML [", &[("arena_max", "2")]), "a"), None);
     }
 }

@@ -138,7 +138,13 @@ fn search() -> SearchReport {
         trials: 0,
         seconds: 0.0,
     };
-    SearchReport { name: text(), command: vec![text()], seed: 0, outcome }
+    SearchReport {
+        name: text(),
+        command: vec![text()],
+        env: [(text(), text())].into(),
+        seed: 0,
+        outcome,
+    }
 }
 
 #[test]

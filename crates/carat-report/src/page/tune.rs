@@ -331,7 +331,7 @@ mod tests {
         let page = tune_html(&report(Some(recommended())), &PageOptions::default());
         for expected in [
             "uses 31 % less memory",
-            "env WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb",
+            "env RACK_ENV=production WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb",
             "id=\"front-1\"",
             "no other beats it",
             "the server forks no workers",

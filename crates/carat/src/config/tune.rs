@@ -47,6 +47,8 @@ pub struct TuneSpec {
     pub attempts: u32,
     /// The words of the server's command, as the file has them.
     pub command: Vec<String>,
+    /// Variables of the server, as the file has them.
+    pub env: BTreeMap<String, String>,
     /// Requests of a trial; `None` where their number is not fixed.
     pub requests: Option<u64>,
     /// The root of the server's file system, as the file has it.
@@ -206,6 +208,7 @@ impl TuneSpec {
         let root = default.settings.root().map(|root| root.display().to_string());
         let spec = Self {
             command: experiment.server.command.words().to_vec(),
+            env: experiment.server.env.clone(),
             requests: experiment.task.requests(),
             root: default.root.clone().or(root),
             ..spec
@@ -266,6 +269,7 @@ impl TuneSpec {
             confirm_blocks: budget.confirm,
             attempts: budget.attempts,
             command: Vec::new(),
+            env: BTreeMap::new(),
             requests: None,
             root: None,
             folder: folder.to_owned(),

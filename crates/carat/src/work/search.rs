@@ -80,8 +80,8 @@ pub(crate) fn search(mut request: SearchRequest) -> anyhow::Result<Exit> {
     }
     match found {
         Ok(outcome) => {
-            let (name, command) = (spec.name.clone(), spec.command.clone());
-            conclude(&request, &folder, &SearchReport { name, command, seed, outcome })
+            let (name, command, env) = (spec.name.clone(), spec.command.clone(), spec.env.clone());
+            conclude(&request, &folder, &SearchReport { name, command, env, seed, outcome })
         }
         Err(TuneError::Trials(error)) => {
             let again = continuing(&request, &folder);

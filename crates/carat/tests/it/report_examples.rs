@@ -438,5 +438,6 @@ pub(crate) fn search(text: &str) -> SearchReport {
         seconds: 9000.0,
     };
     let command = vec!["puma".into(), text.into()];
-    SearchReport { name: text.into(), command, seed: 3, outcome }
+    let env = [("FEED".to_owned(), text.to_owned())].into();
+    SearchReport { name: text.into(), command, env, seed: 3, outcome }
 }
