@@ -57,11 +57,19 @@ impl Finder {
     }
 }
 
-/// Whether a tree is one of those that the user named.
-pub(super) fn is_wanted(matching: &[String], name: &str, titles: &[&str]) -> bool {
-    let has =
-        |text: &String| name.contains(text) || titles.iter().any(|title| title.contains(text));
-    matching.is_empty() || matching.iter().any(has)
+/// Whether a tree of that name is one of those that the user named, given its Rubies.
+pub(super) fn is_wanted(matching: &[String], name: &str, root: &ProcRoot, rubies: &[u32]) -> bool {
+    let has_name = |text: &String| name.contains(text);
+    // Not the titles that are shown: those are cut, and without secrets.
+    matching.is_empty() || matching.iter().any(has_name) || {
+        let lines: Vec<String> = rubies.iter().filter_map(|pid| command_line(root, *pid)).collect();
+        matching.iter().any(|text| lines.iter().any(|line| line.contains(text)))
+    }
+}
+
+/// The whole command line of a process, with blanks between its words.
+fn command_line(root: &ProcRoot, pid: u32) -> Option<String> {
+    Some(String::from_utf8_lossy(&root.read(pid, "cmdline").ok()?).replace('\0', " "))
 }
 
 /// The place of a worker in a title such as `puma: cluster worker 1: 4312 [blog]` and `unicorn worker[1] -c …`.
@@ -81,6 +89,7 @@ fn uptime(root: &ProcRoot) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::follow::tests::Machine;
 
     #[test]
     fn the_place_of_a_worker_is_read_from_its_title() {
@@ -95,11 +104,20 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_chosen_by_any_of_the_texts() {
-        let texts = ["sidekiq".to_owned(), "blog".to_owned()];
-        assert!(is_wanted(&texts, "puma 6.6 blog", &[]));
-        assert!(is_wanted(&texts, "ruby", &["ruby job.rb", "ruby sidekiq"]));
-        assert!(!is_wanted(&texts, "puma", &["puma 6"]));
-        assert!(is_wanted(&[], "puma", &[]));
+    fn a_tree_is_chosen_by_any_of_the_texts_also_at_the_end_of_a_long_command_line() {
+        let machine = Machine::new();
+        machine.process(10, "ruby job.rb", "");
+        let words = "-I /app/lib ".repeat(200);
+        machine.process(11, &format!("ruby {words}sidekiq --tag mails"), "");
+        let root = ProcRoot::new(machine.path().join("proc"));
+        for (texts, name, rubies, wanted) in [
+            (&["sidekiq", "blog"][..], "puma 6.6 blog", &[][..], true),
+            (&["sidekiq --tag mails"], "ruby", &[10, 11], true),
+            (&["sidekiq"], "puma", &[10, 404], false),
+            (&[], "puma", &[], true),
+        ] {
+            let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+            assert_eq!(is_wanted(&texts, name, &root, rubies), wanted, "{texts:?}");
+        }
     }
 }

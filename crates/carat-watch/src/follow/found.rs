@@ -39,8 +39,8 @@ impl<S: Senses> Follower<S> {
         for tree in &host.trees {
             let rubies: Vec<&TreeProcess> =
                 tree.processes.iter().filter(|one| one.is_ruby).collect();
-            let titles: Vec<&str> = rubies.iter().map(|one| one.title.as_str()).collect();
-            if !is_wanted(&self.options.matching, &tree.server.to_string(), &titles) {
+            let pids: Vec<u32> = rubies.iter().map(|one| one.pid).collect();
+            if !is_wanted(&self.options.matching, &tree.server.to_string(), &self.root, &pids) {
                 continue;
             }
             for one in rubies.into_iter().filter(|one| one.pid != std::process::id()) {
