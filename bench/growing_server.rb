@@ -3,7 +3,7 @@
 require 'fiddle'
 require 'socket'
 
-# A server on one thread that grows in a known way: `PORT=… ruby growing_server.rb leak|objects|strings|cache|flat|compile|compile_and_leak`.
+# A server on one thread that grows in a known way: `PORT=… ruby growing_server.rb leak|objects|strings|cache|flat|compile|compile_and_leak|compile_then_leak`.
 class GrowingServer
   RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nhello"
   # Entries of the full cache; it fills as 1 - exp(-requests / ENTRIES).
@@ -22,6 +22,7 @@ class GrowingServer
     @mode = method(mode)
     @requests = 0
     define_methods if mode.start_with?('compile')
+    compile_all if mode == 'compile_then_leak'
     @clients = []
     @kept = []
     @cache = {}
@@ -62,6 +63,14 @@ class GrowingServer
   def compile_and_leak
     compile
     @kept << 'x' * 1000
+  end
+
+  # YJIT has compiled every method before the first answer; then 240 bytes from malloc are never freed, for which glibc uses 256.
+  def compile_then_leak = Fiddle.malloc(240)
+
+  def compile_all
+    RubyVM::YJIT.enable
+    METHODS.times { |n| CALLS.times { send("method#{n}", 1) } }
   end
 
   def define_methods

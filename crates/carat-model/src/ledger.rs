@@ -304,6 +304,11 @@ impl ProcessLedger {
         if is_main { "main".to_owned() } else { arena.number.to_string() }
     }
 
+    /// Resident machine code of Ruby's compiler.
+    pub fn resident_jit_code(&self) -> Bytes {
+        self.parts.iter().filter(|part| part.kind == PartKind::Jit).map(|part| part.resident).sum()
+    }
+
     /// Whether Ruby is loaded in it, as far as its mappings show.
     pub fn may_have_ruby(&self) -> bool {
         // Without a reading, memory that could be slots is the only trace of a Ruby.

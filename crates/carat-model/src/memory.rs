@@ -96,8 +96,8 @@ pub struct InsideSample {
 
 /// Whether the figure to track over time is resident memory: where the tree was always one process, because every sample has
 /// it; otherwise it is proportional memory. A mixture of the two would produce a sawtooth.
-pub fn tracks_resident(samples: &[Sample]) -> bool {
-    let mut whole = samples.iter().filter(|sample| !sample.partial);
+pub fn tracks_resident<'a>(samples: impl IntoIterator<Item = &'a Sample, IntoIter: Clone>) -> bool {
+    let mut whole = samples.into_iter().filter(|sample| !sample.partial);
     // A partial sample lacks processes, so it says nothing about which figure is complete.
     let one_process = whole.clone().all(|sample| sample.rss.is_some());
     // Without any proportional figure resident memory is all there is.
@@ -105,7 +105,9 @@ pub fn tracks_resident(samples: &[Sample]) -> bool {
 }
 
 /// The figure to track over time.
-pub fn tracked_memory(samples: &[Sample]) -> fn(&Sample) -> Option<Bytes> {
+pub fn tracked_memory<'a>(
+    samples: impl IntoIterator<Item = &'a Sample, IntoIter: Clone>,
+) -> fn(&Sample) -> Option<Bytes> {
     if tracks_resident(samples) {
         |sample| sample.rss.filter(|_| !sample.partial)
     } else {

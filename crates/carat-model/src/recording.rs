@@ -1,11 +1,12 @@
 //! A recording: the memory of one process tree over time.
 
 use super::{
-    AllocationProfile, GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample,
+    AllocationProfile, Bytes, GroupLimit, Ledger, LoadReport, PartGrowth, ProgressUnit, Sample,
     SamplerCost,
 };
 use carat_outside::who::Way;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Name and version of a recording's file.
 pub const RECORDING_SCHEMA: &str = "carat.recording/3";
@@ -21,6 +22,9 @@ pub struct Recording {
     pub markers: Vec<Marker>,
     /// The last ledger; `None` where the tree ended before the first.
     pub ledger: Option<Ledger>,
+    /// Resident machine code of Ruby's compiler, by process, when recording began or, if a load was driven, when it first
+    /// answered; `None` where that is not known.
+    pub jit_code_before: Option<BTreeMap<u32, Bytes>>,
     pub growth: Vec<PartGrowth>,
     /// Written when recording ended; `None` where carat was killed or still records.
     pub end: Option<RecordingEnd>,
@@ -50,6 +54,8 @@ pub enum Entry {
     Marker(Marker),
     /// Composition of the memory; a later one replaces an earlier one.
     Ledger(Ledger),
+    /// Resident machine code of Ruby's compiler, by process; a later one replaces an earlier one.
+    JitCodeBefore(BTreeMap<u32, Bytes>),
     Growth(Vec<PartGrowth>),
     /// The last line.
     End(Box<RecordingEnd>),
@@ -129,6 +135,7 @@ impl Recording {
             samples: Vec::new(),
             markers: Vec::new(),
             ledger: None,
+            jit_code_before: None,
             growth: Vec::new(),
             end: None,
         }
@@ -151,6 +158,7 @@ impl Recording {
             Entry::Marker(marker) => self.markers.push(marker),
             // The latest replaces the others: the composition is that of the end.
             Entry::Ledger(ledger) => self.ledger = Some(ledger),
+            Entry::JitCodeBefore(code) => self.jit_code_before = Some(code),
             Entry::Growth(growth) => self.growth = growth,
             Entry::End(end) => self.end = Some(*end),
         }

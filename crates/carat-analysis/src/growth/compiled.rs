@@ -1,10 +1,12 @@
 //! Growth that Ruby's compiler may explain.
 //!
 //! A JIT compiles a method when it has been called often enough, so a server whose pages are requested unevenly compiles for
-//! a long time, at a rate that looks like a leak. What it has taken in all is known at the end of a run; when it took it, is not.
+//! a long time, at a rate that looks like a leak. What it has taken is known at the beginning of a recording and at its end;
+//! when it took it, is not.
 
 use carat_model::ledger::PartKind;
 use carat_model::{Bytes, GrowthKind, Ledger, PartGrowth, TrackedPart};
+use std::collections::BTreeMap;
 
 /// Bytes that a byte of compiled code may stand for.
 ///
@@ -28,6 +30,19 @@ pub(super) fn compilers_most<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) 
     };
     let code = ledgers.into_iter().map(code).max()?;
     (code > Bytes(0)).then_some(code.0 as f64 * PER_BYTE_OF_CODE)
+}
+
+/// The most that the compiler of a tree may have taken since each of these processes had so much code; of any other process
+/// all of it is new, and so it is where code was thrown away meanwhile, which is then compiled again.
+pub(super) fn compilers_most_since(before: &BTreeMap<u32, Bytes>, ledger: &Ledger) -> Option<f64> {
+    let compilers = ledger.processes.iter().map(|one| (one.pid, one.resident_jit_code()));
+    let mut compilers = compilers.filter(|(_, code)| *code > Bytes(0)).peekable();
+    compilers.peek()?;
+    let added = compilers.map(|(pid, code)| {
+        let before = before.get(&pid).copied().unwrap_or_default();
+        if before > code { code } else { code.saturating_sub(before) }
+    });
+    Some(added.sum::<Bytes>().0 as f64 * PER_BYTE_OF_CODE)
 }
 
 /// Leaves undecided what is called linear and has grown by no more than the compiler may have taken.
@@ -56,12 +71,31 @@ mod tests {
     use crate::growth::classify_part;
     use crate::growth::tests::line;
     use carat_model::ProgressUnit;
-    use carat_model::ledger::LedgerPart;
+    use carat_model::ledger::{LedgerPart, ProcessLedger};
 
     fn ledger(code: u64) -> Ledger {
         let (pss, kind) = (Bytes(code), PartKind::Jit);
         let part = LedgerPart { kind, pss, private: pss, resident: pss };
         Ledger { parts: vec![part], ..Ledger::default() }
+    }
+
+    #[test]
+    fn what_was_compiled_before_explains_nothing_and_thrown_away_code_may_explain_all() {
+        let process = |pid: u32, code: u64| {
+            let parts = ledger(code).parts;
+            ProcessLedger { pid, parts, ..ProcessLedger::default() }
+        };
+        let before = BTreeMap::from([(1, Bytes(9_000)), (2, Bytes(5_000)), (3, Bytes(7_000))]);
+        for (processes, most) in [
+            (vec![process(1, 9_000)], Some(0.0)),
+            (vec![process(1, 9_000), process(2, 6_000)], Some(6_000.0)),
+            // One that was not there before, and one that threw code away.
+            (vec![process(4, 2_000), process(3, 4_000)], Some(36_000.0)),
+            (vec![process(1, 0)], None),
+        ] {
+            let ledger = Ledger { processes, ..Ledger::default() };
+            assert_eq!(compilers_most_since(&before, &ledger), most, "{ledger:?}");
+        }
     }
 
     /// The growth of a part by so many bytes per request over 200,000 requests, beside this much code.

@@ -1,6 +1,6 @@
 //! The growth of a recording.
 
-use crate::growth::compiled::{compilers_most, leave_to_compiler};
+use crate::growth::compiled::{compilers_most, compilers_most_since, leave_to_compiler};
 use crate::growth::evidence::RunLength;
 use crate::growth::series::{PlacedSample, bytes, kept, kept_after_major};
 use crate::growth::{classify_all, leave_out_summed_levels, of_readings};
@@ -16,7 +16,8 @@ const ERODED: f64 = 0.05;
 pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     let samples = &recording.samples;
     let (progress, placed) = placed(samples);
-    let memory = tracked_memory(samples);
+    // Not of all samples: what helped to boot is gone when a load begins.
+    let memory = tracked_memory(placed.iter().map(|one| one.1));
     let parts = [
         (TrackedPart::Memory, bytes(&placed, memory)),
         (TrackedPart::Private, bytes(&placed, |sample| sample.uss)),
@@ -28,12 +29,20 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     // Before the readings from outside, which are sums without this fault.
     let mut found = classify_all(progress, parts, kept, &length);
     leave_out_summed_levels(&mut found, samples);
-    leave_to_compiler(&mut found, compilers_most(&recording.ledger));
+    leave_to_compiler(&mut found, most_of_compiler(recording));
     let readings: Vec<&KeptReading> =
         samples.iter().filter_map(|sample| sample.kept.as_deref()).collect();
     add_readings(&mut found, of_readings(progress, &readings));
     found.extend(erosion(samples));
     found
+}
+
+fn most_of_compiler(recording: &Recording) -> Option<f64> {
+    let ledger = recording.ledger.as_ref()?;
+    match &recording.jit_code_before {
+        Some(before) => compilers_most_since(before, ledger),
+        None => compilers_most([ledger]),
+    }
 }
 
 /// Adds what readings from outside show. They know kept objects without garbage, so where they are enough the probe's
@@ -151,6 +160,24 @@ mod tests {
             "{said}"
         );
         assert_eq!(with_code(2.0 * MB).kind, GrowthKind::Linear);
+    }
+
+    #[test]
+    fn a_process_that_helped_to_boot_does_not_hide_the_memory_of_the_one_that_serves() {
+        let served = |second: f64| 100.0 * (second - 10.0).max(0.0);
+        let mut recording = recording(310, 1, |x| 60.0 * MB + 256.0 * served(x));
+        for sample in &mut recording.samples {
+            sample.answered =
+                (sample.at_ms >= 10_000).then(|| served(sample.at_ms as f64 / 1e3) as u64);
+            // Few samples have PSS, and each has RSS where the tree is one process.
+            (sample.rss, sample.pss) =
+                (sample.pss, sample.pss.filter(|_| sample.at_ms % 40_000 == 0));
+        }
+        let helped = Sample { at_ms: 100, processes: 2, ..Sample::default() };
+        recording.samples.insert(1, helped);
+        let memory = found(&recording, TrackedPart::Memory);
+        assert_eq!(memory.kind, GrowthKind::Linear, "{memory:?}");
+        assert!((memory.rate.unwrap() - 256.0).abs() < 10.0, "{memory:?}");
     }
 
     #[test]

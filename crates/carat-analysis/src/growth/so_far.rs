@@ -48,13 +48,13 @@ fn of_readings(samples: &[Sample]) -> Vec<(f64, f64)> {
 
 /// All memory of the tree in as many processes as at the end, under load where load was driven.
 fn of_memory(samples: &[Sample]) -> Vec<(f64, f64)> {
-    let memory = tracked_memory(samples);
     let driven = samples.iter().any(|sample| sample.answered.is_some());
     let processes = samples.last().map_or(0, |last| last.processes);
     // Without load, samples have another rate; another number of processes is a jump.
     let counted = samples
         .iter()
         .filter(|sample| sample.processes == processes && driven == sample.answered.is_some());
+    let memory = tracked_memory(counted.clone());
     let known: Vec<(f64, f64)> = counted
         .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, memory(sample)?.0 as f64)))
         .collect();

@@ -67,6 +67,7 @@ fn recording(pick: usize) -> Recording {
         info: filled(text, pick),
         samples: filled(text, pick),
         markers: filled(text, pick),
+        jit_code_before: None,
         ledger: filled(text, pick),
         growth: filled(text, pick),
         end: filled(text, pick),

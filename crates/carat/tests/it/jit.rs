@@ -6,9 +6,9 @@ use crate::outside_explain::{cause, fork_child, table_that_adds_up};
 use crate::outside_ruby::OutsideRuby;
 use crate::probe_ruby::Bench;
 use crate::runtime::{folder_for_roots, run_on};
-use crate::support::{Folder, finish};
+use crate::support::{Folder, Ran, finish};
 use carat_model::ledger::PartKind;
-use carat_model::{GrowthKind, TrackedPart};
+use carat_model::{GrowthKind, PartGrowth, TrackedPart};
 use carat_outside::census::LookOptions;
 use carat_outside::owners::HolderKind;
 use carat_proc::observe::{ledger, read_probe_figures};
@@ -141,29 +141,49 @@ fn the_causes_of_a_workers_private_memory_name_what_its_compiler_did_since_the_f
 fn a_compiler_that_starts_late_is_no_leak_and_the_recording_says_why() {
     require!(Roots("yjit"));
     let folder = Folder::new("late-jit");
+    record_growing(&folder, "compile").assert_says("; Ruby's compiler may have taken up to ");
+    let recording = carat::store::recording::read(&folder.path("g.jsonl")).unwrap();
+    for part in [TrackedPart::Memory, TrackedPart::Private, TrackedPart::MallocLive] {
+        let found = recording.growth.iter().find(|one| one.part == part).unwrap();
+        assert_eq!(found.kind, GrowthKind::Undecided, "{found:?}");
+        // A part may have too few readings, which is undecided, too.
+        let grown = found.rate.unwrap_or_default() * found.over;
+        assert!(found.compiler.is_none_or(|most| grown < most), "{found:?}");
+    }
+    folder.assert_nothing_left();
+}
+
+#[test]
+fn a_leak_beside_a_compiler_that_was_done_before_is_a_leak() {
+    require!(Roots("yjit"));
+    let folder = Folder::new("done-jit");
+    let ran = record_growing(&folder, "compile_then_leak");
+    let recording = carat::store::recording::read(&folder.path("g.jsonl")).unwrap();
+    let leak = |one: &&PartGrowth| one.part == TrackedPart::Memory;
+    let leak = recording.growth.iter().find(leak).unwrap();
+    // All code that it has would explain the leak.
+    let code = recording.ledger.as_ref().unwrap().jit_code().unwrap().0 as f64;
+    assert!(leak.rate.unwrap() * leak.over < code, "{leak:?} {code}");
+    assert_eq!((leak.kind, leak.compiler), (GrowthKind::Linear, None), "{}", ran.out);
+    folder.assert_nothing_left();
+}
+
+/// Records 30,000 requests to `bench/growing_server.rb` in the root with YJIT.
+fn record_growing(folder: &Folder, mode: &str) -> Ran {
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
     fs::copy(server, folder.path("server.rb")).unwrap();
     let port = carat::target::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/");
     let script = roots_script();
-    let command = [script.to_str().unwrap(), "--run", "yjit", "--", "ruby", "server.rb", "compile"];
-    let load = ["record", "--load", &url, "--rate", "2000", "-n", "25000", "--every", "50ms"];
+    let command = [script.to_str().unwrap(), "--run", "yjit", "--", "ruby", "server.rb", mode];
+    let load = ["record", "--load", &url, "--rate", "2000", "-n", "30000", "--every", "50ms"];
     let mut program = folder.carat(&[&load[..], &["-o", "g.jsonl", "--"], &command].concat());
     // The root sees this folder, and not the cache of the tests.
     program.env("XDG_CACHE_HOME", folder.path("cache")).env("CARAT_ROOTS", roots_folder());
     program.env("PORT", port.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let ran = finish(program.spawn().unwrap());
-    ran.assert_code(0).assert_says("the load was over");
-    ran.assert_says("; Ruby's compiler may have taken up to ").assert_says("all memory");
-    let recording = carat::store::recording::read(&folder.path("g.jsonl")).unwrap();
-    for part in [TrackedPart::Memory, TrackedPart::Private, TrackedPart::MallocLive] {
-        let found = recording.growth.iter().find(|one| one.part == part).unwrap();
-        assert_eq!(found.kind, GrowthKind::Undecided, "{found:?}");
-        // A part may have too few readings for a rate, which is undecided, too.
-        let is_excused = |rate: f64| found.compiler.is_some_and(|most| rate * found.over < most);
-        assert!(found.rate.is_none_or(is_excused), "{found:?}");
-    }
-    folder.assert_nothing_left();
+    ran.assert_code(0).assert_says("the load was over").assert_says("all memory");
+    ran
 }
 
 /// Runs a preloaded server that forks one worker; both print how much they have compiled, the parent after the worker.

@@ -310,6 +310,7 @@ pub(crate) fn recording(text: &str) -> Recording {
             Marker { at_ms: 900_000, what: MarkerKind::Fork { slot: 3, pid: 4400 } },
             Marker { at_ms: 1_800_000, what: MarkerKind::MajorGc },
         ],
+        jit_code_before: None,
         growth: vec![
             growth(TrackedPart::Memory, GrowthKind::Linear, Some(3000.0)),
             growth(TrackedPart::KeptObjects, GrowthKind::Undecided, None),

@@ -18,6 +18,8 @@ pub(crate) struct Recorder<'a> {
     pub(super) tree: SampledTree<'a>,
     journal: Journal,
     ledger_at: Option<Duration>,
+    /// Whether the compiler's code was written at the beginning, and at the beginning of the load.
+    code_at: (bool, bool),
     /// Pids by slot.
     slots: BTreeMap<u32, u32>,
     major_gcs: Option<u64>,
@@ -55,6 +57,7 @@ impl<'a> Recorder<'a> {
             tree,
             journal,
             ledger_at: None,
+            code_at: (false, false),
             slots: BTreeMap::new(),
             major_gcs: None,
             requests: None,
@@ -94,6 +97,7 @@ impl<'a> Recorder<'a> {
             TreeStep::Sampled(sample) => {
                 self.mark_forks_and_exits(&sample);
                 self.keep(*sample);
+                self.write_jit_code_if_due();
                 self.write_ledger_if_due();
                 RecorderStep::Sampled
             }
@@ -148,6 +152,19 @@ impl<'a> Recorder<'a> {
         }
         self.last = Some(sample.clone());
         self.journal.append(&Entry::Sample(Box::new(sample)));
+    }
+
+    /// Writes what is compiled when recording begins, and again when the first request is answered, from which on the growth
+    /// under a driven load counts.
+    fn write_jit_code_if_due(&mut self) {
+        let begun = (true, self.requests > Some(0));
+        if self.code_at >= begun {
+            return;
+        }
+        self.code_at = begun;
+        let processes = self.tree.ledger().processes;
+        let code = processes.iter().map(|one| (one.pid, one.resident_jit_code()));
+        self.journal.append(&Entry::JitCodeBefore(code.collect()));
     }
 
     fn write_ledger_if_due(&mut self) {
