@@ -90,7 +90,10 @@ fn write_delivery(page: &mut String) {
          [what Carat can read and change](../explanation/security.md#what-it-changes). `carat compare` starts servers the same way.\n\n\
          `carat exec --verify` and the notes of a trial judge the processes that serve, not their launcher. If one of them lacks a\n\
          setting, the message names it: `NOT APPLIED: lost in pid 123 (…)`. Where no process serves within a minute, it says\n\
-         `not verified` and why. A Ruby that does not listen is judged once it has worked for ten seconds.\n",
+         `not verified` and why. A Ruby that does not listen is judged once it has worked for ten seconds.\n\n\
+         What is applied is said as soon as the server has listened for three seconds. A setting that waits for a fork or for the end\n\
+         of the boot is `not applied yet` until then, and within a minute it is applied or the message says what did not come: a server of\n\
+         one process forks no worker, so there is nothing to apply `prepare_fork` to.\n",
     );
 }
 

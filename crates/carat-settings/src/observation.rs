@@ -83,15 +83,20 @@ impl RuntimeReport {
     }
 
     /// The status of the setting `name` in a process that was started with the request `settings`.
-    fn status(self, name: &str, settings: &str, pending: &str) -> SettingStatus {
+    fn status(self, name: &str, settings: &str, moment: Moment) -> SettingStatus {
         let mut names = settings.split(';').filter_map(|pair| pair.split_once('='));
         let Some(bit) = names.position(|(requested, _)| requested == name) else {
             return SettingStatus::Unknown("it was not requested from the runtime".into());
         };
-        let expected = env::settings_checksum(settings.as_bytes());
         // A bit is a place in the request, so bits of another request would mean other settings.
-        if self.requested.is_some_and(|requested| requested != expected) {
-            return SettingStatus::Unknown("this process was started with other settings".into());
+        match self.requested {
+            None => return Moment::Start.pending(),
+            Some(requested) if requested != env::settings_checksum(settings.as_bytes()) => {
+                return SettingStatus::Unknown(
+                    "this process was started with other settings".into(),
+                );
+            }
+            Some(_) => {}
         }
         let is_set = |bits: u64| bits & 1 << bit != 0;
         if is_set(self.needless) {
@@ -109,7 +114,7 @@ impl RuntimeReport {
             (false, true, false) => SettingStatus::NotApplied(
                 "the runtime could not apply it; the server's stderr has the reason".into(),
             ),
-            (false, false, _) => SettingStatus::NotYet(pending.into()),
+            (false, false, _) => moment.pending(),
         }
     }
 
@@ -132,6 +137,31 @@ impl RuntimeReport {
     }
 }
 
+/// When the runtime library applies a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// When Ruby has loaded the library.
+    Start,
+    /// When the server has booted.
+    Boot,
+    /// When the server forks.
+    Fork,
+    /// When the server forks and has loaded its application.
+    PreloadedFork,
+}
+
+impl Moment {
+    /// The status until then.
+    pub fn pending(self) -> SettingStatus {
+        match self {
+            Self::Start => SettingStatus::NotYet("the runtime has not started".into()),
+            Self::Boot => SettingStatus::NotYet("the server has not finished booting".into()),
+            Self::Fork => SettingStatus::NotForked("no worker has been forked"),
+            Self::PreloadedFork => SettingStatus::NotForked("no preloaded application has forked"),
+        }
+    }
+}
+
 /// Whether one setting was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingStatus {
@@ -141,6 +171,8 @@ pub enum SettingStatus {
     Partly(String),
     /// It acts only at a moment that has not come yet.
     NotYet(String),
+    /// It acts only when the server forks, which has not been reported; the reason where it has forked all the same.
+    NotForked(&'static str),
     /// It is not in effect, for this reason.
     NotApplied(String),
     /// It acts before the fork on the application, but a worker loads the application itself.
@@ -154,6 +186,11 @@ pub enum SettingStatus {
 }
 
 impl SettingStatus {
+    /// Whether it acts at a moment that has not come yet.
+    pub fn is_pending(&self) -> bool {
+        matches!(self, Self::NotYet(_) | Self::NotForked(_))
+    }
+
     /// Whether it is as good as it can become. A worker that has loaded the application itself may still fork others.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Applied(_) | Self::Partly(_) | Self::Needless | Self::Unchanged)
@@ -222,11 +259,11 @@ impl ProcessObservation<'_> {
         &self,
         name: &str,
         environment: &Environment,
-        pending: &str,
+        moment: Moment,
     ) -> SettingStatus {
         let settings = environment.set.get(env::SETTINGS).map_or("", String::as_str);
         match self.runtime {
-            Some(report) => report.status(name, settings, pending),
+            Some(report) => report.status(name, settings, moment),
             None => match self.maps {
                 None => SettingStatus::Unknown("/proc/PID/maps cannot be read".into()),
                 Some(maps) if maps.contains("/carat_runtime.") => SettingStatus::Unknown(
@@ -271,16 +308,16 @@ mod tests {
             ("yjit", "not applied"),
             ("ksm", "unknown"),
         ] {
-            assert_eq!(word(&report.status(name, request, "")), expected, "{name}");
+            assert_eq!(word(&report.status(name, request, Moment::Boot)), expected, "{name}");
         }
         let other = RuntimeReport { requested: requested.map(|sum| sum + 1), ..report };
-        assert_eq!(word(&other.status("trim", request, "")), "unknown");
+        assert_eq!(word(&other.status("trim", request, Moment::Boot)), "unknown");
         let by_workers = RuntimeReport { not_preloaded: 0b1, needless: 0b100, ..report };
         for (name, expected) in [("compact", "not preloaded"), ("yjit", "needless")] {
-            assert_eq!(word(&by_workers.status(name, request, "")), expected, "{name}");
+            assert_eq!(word(&by_workers.status(name, request, Moment::Boot)), expected, "{name}");
         }
         let not_started = RuntimeReport::default();
-        assert_eq!(word(&not_started.status("trim", request, "")), "not yet");
+        assert_eq!(word(&not_started.status("trim", request, Moment::Fork)), "not yet");
     }
 
     #[test]
@@ -298,13 +335,13 @@ mod tests {
         let cause =
             "redcarpet 3.5.1 keeps objects where the GC cannot see them (vmg/redcarpet#806)";
         for (name, expected) in [("prepare_fork", "partly"), ("compact", "not applied")] {
-            let status = report.status(name, request, "");
+            let status = report.status(name, request, Moment::Boot);
             assert_eq!(word(&status), expected);
             let text = SettingCheck { setting: name.into(), status }.to_string();
             assert!(text.contains(cause) && text.contains("`trust_extensions=on`"), "{text}");
         }
         let unnamed = RuntimeReport { unfit: Some((99, 0)), ..report };
-        let text = format!("{:?}", unnamed.status("prepare_fork", request, ""));
+        let text = format!("{:?}", unnamed.status("prepare_fork", request, Moment::Fork));
         assert!(text.contains("a loaded C extension cannot be compacted"), "{text}");
     }
 

@@ -1,7 +1,7 @@
 //! What a setting is: one type each, which knows its values, how to apply it and how to verify it.
 
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
-use crate::observation::{ProcessObservation, SettingStatus};
+use crate::observation::{Moment, ProcessObservation, SettingStatus};
 use crate::value::SettingValue;
 use carat_ruby::RubyVersion;
 use carat_ruby::version::VersionRange;
@@ -19,8 +19,8 @@ pub enum Mechanism {
     Tunable(&'static str),
     /// The runtime library applies it, through the file of its name in `carat-runtime/src/ruby/settings`.
     Runtime {
-        /// Why it is not applied at first, for a status between the start and its moment.
-        pending: &'static str,
+        /// When that is.
+        moment: Moment,
     },
     /// Functions of its own, which override `apply` and `verify`.
     Own,
@@ -105,8 +105,8 @@ pub trait Setting: 'static {
         match Self::MECHANISM {
             Mechanism::Variable(variable) => process.has_variable(variable, &value.to_string()),
             Mechanism::Tunable(tunable) => process.has_tunable(tunable, &value.to_string()),
-            Mechanism::Runtime { pending } => {
-                process.runtime_status(Self::NAME, environment, pending)
+            Mechanism::Runtime { moment } => {
+                process.runtime_status(Self::NAME, environment, moment)
             }
             Mechanism::Own => SettingStatus::Unknown("nothing in the process shows it".into()),
         }

@@ -23,6 +23,7 @@ impl fmt::Display for SettingCheck {
             SettingStatus::Applied(reason) => ("applied", reason.as_str()),
             SettingStatus::Partly(reason) => ("partly applied", reason.as_str()),
             SettingStatus::NotYet(reason) => ("not applied yet", reason.as_str()),
+            SettingStatus::NotForked(reason) => ("not applied yet", *reason),
             SettingStatus::NotApplied(reason) => ("NOT APPLIED", reason.as_str()),
             SettingStatus::NotPreloaded => (
                 "NOT APPLIED",
@@ -126,7 +127,7 @@ pub(crate) mod tests {
         match status {
             SettingStatus::Applied(_) => "applied",
             SettingStatus::Partly(_) => "partly",
-            SettingStatus::NotYet(_) => "not yet",
+            SettingStatus::NotYet(_) | SettingStatus::NotForked(_) => "not yet",
             SettingStatus::NotApplied(_) => "not applied",
             SettingStatus::NotPreloaded => "not preloaded",
             SettingStatus::Needless => "needless",

@@ -1,5 +1,6 @@
 //! Settings for servers that load an application and fork workers: what workers share, and how they grow.
 
+use crate::observation::Moment;
 use crate::setting::{Mechanism, Setting, SettingDefinition};
 use crate::value::{SettingValue, Switch, WholeNumber};
 use carat_ruby::version::{RubyVersion, V2_7};
@@ -50,8 +51,7 @@ impl Setting for Warm {
     type Value = WarmPages;
     const NAME: &'static str = "warm";
     const DEFAULT: &'static str = "0, no page";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::PreloadedFork };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Once, right before a preloaded server forks for the first time and before `prepare_fork`: requests this many pages of the application (`warm_paths`), so that workers share what the first requests fill. Each page is first requested in a child that is thrown away; if one fails, redirects, streams, hangs, starts a thread or opens a socket, nothing is requested and stderr has the reason. `auto` requests all of them in rounds, until ten more rounds compile no further method (where YJIT is on, which by default compiles a method at its 30th call or, in a large application, at its 120th) and a new child copies as much memory in a round as before them, but for no more than 20 s.";
     const COSTS: &'static str = "The time of the pages at boot. A page that has an effect has it once per request, so name pages that only read.";
@@ -89,8 +89,7 @@ impl Setting for WarmPaths {
     type Value = PathList;
     const NAME: &'static str = "warm_paths";
     const DEFAULT: &'static str = "/";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::PreloadedFork };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "The pages that `warm` requests in turn. Without a choice of `warm` it means `warm=auto`: who names pages that only read wants them requested.";
     const COSTS: &'static str = "Nothing by itself.";
@@ -102,7 +101,7 @@ impl Setting for CallocArena {
     type Value = Switch;
     const NAME: &'static str = "calloc_arena";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const MALLOC: Option<AllocatorKind> = Some(AllocatorKind::Jemalloc);
     const LEVELS: &'static [&'static str] = &["on"];
@@ -117,8 +116,7 @@ impl Setting for FillCallCaches {
     type Value = Switch;
     const NAME: &'static str = "fill_call_caches";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::PreloadedFork };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;
@@ -137,8 +135,7 @@ impl Setting for WorkerGrowth {
     type Value = WholeNumber<1_000, MOST_GROWTH>;
     const NAME: &'static str = "worker_growth";
     const DEFAULT: &'static str = "Ruby's own ratios";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::PreloadedFork };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["40000"];
     const FORKS: bool = true;

@@ -1,7 +1,8 @@
 //! What the runtime library does with Ruby's heap and with malloc; each setting has a file of its name in
 //! `carat-runtime/src/ruby/settings`.
 
-use crate::environment::{ApplyError, EnvironmentBuilder};
+use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
+use crate::observation::{Moment, ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
 use crate::value::{Switch, words};
 use carat_ruby::version::{RubyVersion, V2_7, V3_0};
@@ -28,8 +29,7 @@ impl Setting for Compact {
     type Value = CompactMoment;
     const NAME: &'static str = "compact";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "the server has not finished booting, or has not forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Boot };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("auto", V3_0)];
     const LEVELS: &'static [&'static str] = &["boot", "auto"];
@@ -44,6 +44,19 @@ impl Setting for Compact {
         }
         Ok(())
     }
+
+    fn verify(
+        value: &CompactMoment,
+        process: &ProcessObservation<'_>,
+        environment: &Environment,
+    ) -> SettingStatus {
+        let moment = match value {
+            CompactMoment::Off | CompactMoment::Auto => Moment::Start,
+            CompactMoment::Boot => Moment::Boot,
+            CompactMoment::BeforeFork => Moment::PreloadedFork,
+        };
+        process.runtime_status(Self::NAME, environment, moment)
+    }
 }
 
 words! {
@@ -57,8 +70,7 @@ impl Setting for Collect {
     type Value = CollectMoment;
     const NAME: &'static str = "gc";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "the server has not finished booting" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Boot };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Runs one full GC (`GC.start`) when the server has booted, at the moment of `compact = \"boot\"`: its control. Beside it, write the names of the settings `gc.*` in quotes.";
     const COSTS: &'static str = "A pause of some milliseconds.";
@@ -70,8 +82,7 @@ impl Setting for Sham {
     type Value = Switch;
     const NAME: &'static str = "sham";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "the server has not finished booting" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Boot };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Loads the runtime and detects the end of the boot as `compact = \"boot\"` does, then does nothing: the control for what loading and detecting cost.";
     const COSTS: &'static str = "What the detection costs: a check per loaded file, and without Rails a signal four times per second until the server has booted.";
@@ -88,7 +99,7 @@ impl Setting for Trim {
     type Value = TrimMoment;
     const NAME: &'static str = "trim";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["full-gc", "idle"];
     const DOES: &'static str = "Returns free malloc memory to the kernel after the sweep of a full GC, from a thread outside the GVL; `idle` also waits for an idle moment. `in-gc` does it within every full GC, like the patch of 2019, for comparison.";
@@ -106,8 +117,7 @@ impl Setting for PrepareFork {
     type Value = ForkPreparation;
     const NAME: &'static str = "prepare_fork";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::PreloadedFork };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["warmup", "full"];
     const FORKS: bool = true;
@@ -121,7 +131,7 @@ impl Setting for TrustExtensions {
     type Value = Switch;
     const NAME: &'static str = "trust_extensions";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Beside `compact` or `prepare_fork`: compacts although a C extension is loaded that is [listed](#extensions-that-are-not-compacted) because compaction can crash it.";
     const COSTS: &'static str =
@@ -134,8 +144,7 @@ impl Setting for Seal {
     type Value = Switch;
     const NAME: &'static str = "seal";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism =
-        Mechanism::Runtime { pending: "no preloaded application has forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::PreloadedFork };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const REQUIRES: Option<(&'static str, &'static str)> = Some(("prepare_fork", "warmup"));
     const DOES: &'static str = "With `prepare_fork`: fills free slots and free holes of malloc before the fork, or gives each child an arena of its own, so that workers do not write to shared pages.";
@@ -153,7 +162,7 @@ impl Setting for GcPacing {
     type Value = GcPace;
     const NAME: &'static str = "gc_pacing";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["idle"];
     const DOES: &'static str = "Runs the full GC in an idle moment instead of within a request.";

@@ -1,7 +1,7 @@
 //! Settings of Ruby's compilers.
 
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
-use crate::observation::{ProcessObservation, SettingStatus};
+use crate::observation::{Moment, ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
 use crate::value::{Switch, WholeNumber, words};
 use carat_ruby::code_room::{CodeRoom, CodeSearch, find_in_maps};
@@ -29,7 +29,7 @@ impl Setting for Yjit {
     type Value = YjitStart;
     const NAME: &'static str = "yjit";
     const DEFAULT: &'static str = "ruby";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Fork };
     const SINCE: Option<RubyVersion> = Some(V3_1);
     const VALUES_SINCE: &'static [(&'static str, RubyVersion)] = &[("after-fork", V3_3)];
     const LEVELS: &'static [&'static str] = &["on"];
@@ -63,13 +63,9 @@ impl Setting for Yjit {
         process: &ProcessObservation<'_>,
         environment: &Environment,
     ) -> SettingStatus {
-        match (value, Self::MECHANISM) {
-            (YjitStart::AfterFork, Mechanism::Runtime { pending }) => {
-                process.runtime_status(Self::NAME, environment, pending)
-            }
-            (YjitStart::Off, _) => {
-                process.runtime_status(Self::NAME, environment, "the runtime has not started")
-            }
+        match value {
+            YjitStart::AfterFork => process.runtime_status(Self::NAME, environment, Moment::Fork),
+            YjitStart::Off => process.runtime_status(Self::NAME, environment, Moment::Start),
             _ => compiler_status(process, YJIT_ENABLE),
         }
     }
@@ -96,7 +92,7 @@ fn option_status(
     process: &ProcessObservation<'_>,
     environment: &Environment,
 ) -> SettingStatus {
-    let reported = process.runtime_status(name, environment, OPTION_PENDING);
+    let reported = process.runtime_status(name, environment, Moment::Start);
     where_enabled(reported, process)
 }
 
@@ -115,8 +111,7 @@ fn where_enabled(accepted: SettingStatus, process: &ProcessObservation<'_>) -> S
     }
 }
 
-const OPTION_PENDING: &str = "the runtime has not started";
-const OPTION_MECHANISM: Mechanism = Mechanism::Runtime { pending: OPTION_PENDING };
+const OPTION_MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
 const OPTION_VERIFIED_BY: &str = "the runtime's report in the shared page that Ruby has the option, and compiled code in /proc/PID/maps: without it YJIT is not enabled, or has compiled nothing";
 
 /// Lets YJIT throw code away.

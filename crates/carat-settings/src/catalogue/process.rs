@@ -1,7 +1,7 @@
 //! Settings of the process itself: how the kernel treats its memory, its Ruby, root and variables.
 
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
-use crate::observation::{ProcessObservation, SettingStatus};
+use crate::observation::{Moment, ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
 use crate::value::{AbsolutePath, MemorySize, SettingValue, Switch, words};
 use carat_ruby::version::{RubyVersion, V2_7};
@@ -29,7 +29,7 @@ impl Setting for HugePages {
     type Value = HugePageChoice;
     const NAME: &'static str = "thp";
     const DEFAULT: &'static str = "ruby";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Transparent huge pages: as Ruby decides (it switches them off when it starts), off, or on again.";
     const COSTS: &'static str =
@@ -80,7 +80,7 @@ impl Setting for MainStack {
     type Value = MemorySize<LEAST_MAIN_STACK>;
     const NAME: &'static str = "main_stack";
     const DEFAULT: &'static str = "the limit that the server inherits, usually 8m";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "the runtime has not started" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const DOES: &'static str = "Size of the stack of the main thread (`ulimit -s`), of which Ruby 3.3 touches every page when it starts. Set right before the server starts; once Ruby runs, the old limit holds again for the programs that the server starts. The hard limit is never changed.";
     const COSTS: &'static str = "Deep recursion in C functions of the main thread raises SystemStackError earlier. Threads that a C library starts without a size of their own get stacks of this size.";
@@ -104,7 +104,7 @@ impl Setting for Ksm {
     type Value = Switch;
     const NAME: &'static str = "ksm";
     const DEFAULT: &'static str = "off";
-    const MECHANISM: Mechanism = Mechanism::Runtime { pending: "no worker has been forked" };
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Fork };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;

@@ -14,4 +14,4 @@ pub(crate) mod workloads;
 pub use interrupt::Interrupt;
 pub use machine::machine_facts;
 pub use settings_look::{SettingsLook, is_applied, look_at_settings};
-pub(crate) use verifier::{Verification, start_verifier};
+pub(crate) use verifier::start_verifier;

@@ -47,7 +47,7 @@ pub fn look_at_settings(
     let mut sockets = ListeningSockets::new(root.clone());
     let looks: Vec<(ServingSigns, ProcessChecks)> = members
         .iter()
-        .map(|&member| look_at(root, member, &mut sockets, settings, applied))
+        .filter_map(|&member| look_at(root, member, &mut sockets, settings, applied))
         // What was read of a process that was ending says nothing.
         .filter(|(_, found)| root.alive(found.identity))
         .collect();
@@ -59,15 +59,20 @@ pub fn look_at_settings(
     SettingsLook { by, processes: processes.collect() }
 }
 
+/// `None` of a process that is ending.
 fn look_at(
     root: &ProcRoot,
     member: Identity,
     sockets: &mut ListeningSockets,
     settings: &Settings,
     applied: &Environment,
-) -> (ServingSigns, ProcessChecks) {
+) -> Option<(ServingSigns, ProcessChecks)> {
     let environ = root.read(member.pid, "environ").ok();
     let (maps, status) = (text(root, member, "maps"), text(root, member, "status"));
+    // A process leaves its memory before it ends, and would look like another program then (`exit_mm`, kernel/exit.c).
+    if maps.as_ref().is_some_and(String::is_empty) {
+        return None;
+    }
     let page = ProbePage::find(root, member).and_then(|page| page.read());
     let root_link = std::fs::read_link(root.file(member.pid, "root")).ok();
     let line = root.read(member.pid, "cmdline").unwrap_or_default();
@@ -100,7 +105,7 @@ fn look_at(
         serves: false,
         checks: verify(settings, applied, &observed),
     };
-    (signs, checks)
+    Some((signs, checks))
 }
 
 /// The words of a command line, or of the title that took its place.
@@ -142,6 +147,15 @@ impl SettingsLook {
         let fitting = self.processes.iter().filter(|one| fits(one));
         // Where images are unknown, every process is a program of its own.
         fitting.map(|one| one.image.unwrap_or(u64::from(one.identity.pid))).collect()
+    }
+
+    /// Whether each process that serves is the only one of its program: it has forked none that lives. `false` where that is
+    /// not known.
+    pub fn is_unforked(&self) -> bool {
+        let alone = |one: &ProcessChecks| {
+            self.processes.iter().filter(|other| is_same_program(one, other)).count() == 1
+        };
+        self.processes.iter().all(|one| one.image.is_some() && (!one.serves || alone(one)))
     }
 
     /// The same look if nothing serves.
@@ -222,7 +236,7 @@ pub fn is_applied(check: &SettingCheck) -> bool {
 
 /// Whether a later look may show more.
 fn is_open(check: &SettingCheck) -> bool {
-    matches!(check.status, SettingStatus::NotYet(_) | SettingStatus::Unknown(_))
+    check.status.is_pending() || matches!(check.status, SettingStatus::Unknown(_))
 }
 
 /// How strong evidence is compared with that of other processes of one program. Some settings act only in workers, and some
@@ -235,7 +249,7 @@ fn rank_within(status: &SettingStatus) -> u8 {
         // What one process left out is said, although another has the whole setting.
         SettingStatus::Partly(_) => 3,
         SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unchanged => 2,
-        SettingStatus::NotYet(_) => 1,
+        SettingStatus::NotYet(_) | SettingStatus::NotForked(_) => 1,
         SettingStatus::Unknown(_) => 0,
     }
 }
@@ -245,7 +259,7 @@ fn rank_among(status: &SettingStatus) -> u8 {
     match status {
         SettingStatus::NotApplied(_) | SettingStatus::NotPreloaded => 4,
         SettingStatus::Unknown(_) => 3,
-        SettingStatus::NotYet(_) => 2,
+        SettingStatus::NotYet(_) | SettingStatus::NotForked(_) => 2,
         SettingStatus::Partly(_) => 1,
         SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unchanged => 0,
     }
@@ -263,6 +277,13 @@ impl SettingsLook {
             checks: vec![check],
         };
         Self { by, processes: vec![process] }
+    }
+
+    /// The same look with one more process, which was forked from the first.
+    pub(crate) fn with_fork(mut self, pid: u32) -> Self {
+        let identity = Identity { pid, start_ticks: 2 };
+        self.processes.push(ProcessChecks { identity, ..self.processes[0].clone() });
+        self
     }
 
     /// The same look with one more process, which does not serve.
@@ -366,6 +387,29 @@ mod tests {
             let later = look(&[process(4, image, true, now)]).after(&earlier);
             let said = later.checks()[0].to_string();
             assert!(said.contains(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_left_its_memory_is_ending_and_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = ProcRoot::new(folder.path());
+        let write = |name: &str, text: &str| {
+            let path = root.file(7, name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let numbers = ["0"; 46].join(" ");
+        write("stat", &format!("7 (ruby) S 1 7 7 0 -1 {numbers}\n"));
+        write("environ", "MALLOC_ARENA_MAX=2\0");
+        let member = root.identify(7).unwrap();
+        let settings = Settings::from_pairs(["arena_max=2"]).unwrap();
+        for (maps, looks) in
+            [("55d000000000-55d000021000 rw-p 00000000 00:00 0 [heap]\n", 1), ("", 0)]
+        {
+            write("maps", maps);
+            let look = look_at_settings(&root, &[member], &settings, &Environment::default());
+            assert_eq!(look.processes.len(), looks, "{maps:?}");
         }
     }
 

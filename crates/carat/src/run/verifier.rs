@@ -6,8 +6,9 @@ use crate::run::{SettingsLook, look_at_settings};
 use carat_proc::observe::SampleOptions;
 use carat_proc::process::{ProcRoot, ServingBy, Tree};
 use carat_settings::{Environment, SettingCheck, SettingStatus, Settings};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::mem::discriminant;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -20,32 +21,9 @@ const MINIMUM: Duration = Duration::from_secs(3);
 const SETTLED: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// What the verifier found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verification {
-    /// The settings of the processes that serve.
-    Checked(Vec<SettingCheck>),
-    /// Why it cannot say anything.
-    Unknown(String),
-}
-
-impl Verification {
-    /// The settings, if any was checked.
-    pub(crate) fn checks(&self) -> &[SettingCheck] {
-        match self {
-            Self::Checked(checks) => checks,
-            Self::Unknown(_) => &[],
-        }
-    }
-
-    fn unknown(why: &str) -> Self {
-        Self::Unknown(why.to_owned())
-    }
-}
-
 /// Starts the verifier for this process, which is about to become the server and whose environment will carry `token`. The
-/// verifier calls `report` with its findings. It is an orphan in its own session, so that the server has no child that it did
-/// not fork.
+/// verifier calls `say` with each of its findings, and `done` at its end. It is an orphan in its own session, so that the
+/// server has no child that it did not fork.
 ///
 /// # Errors
 /// If the kernel allows no further process. Nothing is left of the verifier then.
@@ -53,7 +31,8 @@ pub(crate) fn start_verifier(
     settings: &Settings,
     applied: &Environment,
     token: &str,
-    report: impl FnOnce(&Verification),
+    mut say: impl FnMut(&str),
+    done: impl FnOnce(),
 ) -> io::Result<()> {
     let server = std::process::id();
     match fork()? {
@@ -67,9 +46,15 @@ pub(crate) fn start_verifier(
         Ok(Some(_)) => exit(0),
         Err(error) => exit(error.raw_os_error().unwrap_or(libc::EAGAIN)),
     }
-    let found = verify_until_applied(server, settings, applied, token);
-    report(&found.unwrap_or_else(|error| Verification::Unknown(error.to_string())));
+    if let Err(error) = verify_until_applied(server, settings, (applied, token), &mut say) {
+        say(&not_verified(&error.to_string()));
+    }
+    done();
     exit(0)
+}
+
+fn not_verified(why: &str) -> String {
+    format!("not verified: {why}")
 }
 
 /// The child's pid in the parent, `None` in the child.
@@ -108,13 +93,14 @@ fn wait_for(child: libc::pid_t) -> io::Result<()> {
     }
 }
 
-/// Checks the settings until all are in effect, the server ends or the time is over.
+/// Checks the settings until all are in effect, the server ends or the time is over, and says what it finds as soon as it is
+/// certain.
 fn verify_until_applied(
     server: u32,
     settings: &Settings,
-    applied: &Environment,
-    token: &str,
-) -> io::Result<Verification> {
+    (applied, token): (&Environment, &str),
+    say: &mut impl FnMut(&str),
+) -> io::Result<()> {
     let options = TreeOptions {
         sampling: SampleOptions::default(),
         // Every look scans anew, because a launcher can start its server at any moment.
@@ -126,30 +112,36 @@ fn verify_until_applied(
     let leader = ProcRoot::default().identify(server).map_err(io::Error::other)?;
     tree.attach(Tree::new(ProcRoot::default(), leader, token));
     let mut watch = Watch::default();
-    while tree.elapsed() < PATIENCE {
+    let mut has_ended = false;
+    while tree.elapsed() < PATIENCE && !watch.is_decided(tree.elapsed()) {
         sleep(INTERVAL);
         let members = tree.members();
         if members.is_empty() {
-            return Ok(watch.conclude(tree.elapsed(), true));
+            has_ended = true;
+            break;
         }
         let look = look_at_settings(tree.root(), &members, settings, applied);
         watch.add(look, tree.elapsed());
-        if watch.is_decided(tree.elapsed()) {
-            break;
-        }
+        watch.news(tree.elapsed()).iter().for_each(|line| say(line));
     }
-    Ok(watch.conclude(tree.elapsed(), false))
+    watch.conclude(tree.elapsed(), has_ended).iter().for_each(|line| say(line));
+    Ok(())
 }
 
-/// What was seen so far.
+/// What was seen and said so far.
 #[derive(Debug, Default)]
 struct Watch {
     latest: Option<SettingsLook>,
     /// The programs that serve, and since when it is these.
     programs: BTreeSet<u64>,
     since: Duration,
+    /// Whether none of them was seen beside a fork of itself.
+    is_unforked: bool,
     /// Programs beside others that served: launchers.
     bystanders: BTreeSet<u64>,
+    /// The status that was said of each setting.
+    said: BTreeMap<String, SettingStatus>,
+    has_said_that_none_serves: bool,
 }
 
 impl Watch {
@@ -166,8 +158,9 @@ impl Watch {
         let look = if is_launcher { look.without_server() } else { look };
         let programs = look.programs();
         if programs != self.programs {
-            (self.programs, self.since) = (programs, at);
+            (self.programs, self.since, self.is_unforked) = (programs, at, true);
         }
+        self.is_unforked &= look.is_unforked();
         // Other programs begin a new period, as when a launcher has handed on to its server.
         self.latest = Some(match &self.latest {
             Some(earlier) => look.after(earlier),
@@ -189,45 +182,116 @@ impl Watch {
                 self.lasts(now, MINIMUM)
             }
             // A setting that waits for its moment keeps the answer open.
-            _ => self.lasts(now, SETTLED) && !checks.iter().any(is_pending),
+            _ => self.lasts(now, SETTLED) && !checks.iter().any(|check| check.status.is_pending()),
         }
     }
 
-    /// The findings while the server runs, or once it has ended.
-    fn conclude(self, now: Duration, has_ended: bool) -> Verification {
+    /// What is certain by now and was not said before.
+    fn news(&mut self, now: Duration) -> Vec<String> {
+        let looking = format!("still looking for {} s", PATIENCE.saturating_sub(now).as_secs());
+        let by = self.latest.as_ref().map_or(ServingBy::Nothing, |look| look.by);
+        if by == ServingBy::Nothing {
+            let is_late = now >= SETTLED && !self.has_said_that_none_serves;
+            self.has_said_that_none_serves |= is_late;
+            let line = || format!("after {} s no process serves yet; {looking}", now.as_secs());
+            return is_late.then(line).into_iter().collect();
+        }
+        let settled = self.lasts(now, SETTLED);
+        let soon = settled || by == ServingBy::Listening && self.lasts(now, MINIMUM);
+        // What is lost may come yet, as long as the server has not settled.
+        let is_certain =
+            |status: &SettingStatus| settled || status.is_final() || status.is_pending();
+        let checks = self.latest.iter().flat_map(SettingsLook::checks);
+        let due = checks.filter(|check| soon && is_certain(&check.status)).collect();
+        self.say(due, |check| match check.status.is_pending() {
+            true => format!("{check}; {looking}"),
+            false => check.to_string(),
+        })
+    }
+
+    /// The lines of the checks whose status was not said yet.
+    fn say(
+        &mut self,
+        checks: Vec<SettingCheck>,
+        line: impl Fn(&SettingCheck) -> String,
+    ) -> Vec<String> {
+        let new = |check: SettingCheck| {
+            let earlier = self.said.insert(check.setting.clone(), check.status.clone());
+            let is_same =
+                |earlier: &SettingStatus| discriminant(earlier) == discriminant(&check.status);
+            match earlier {
+                Some(earlier) if is_same(&earlier) => None,
+                Some(earlier) if earlier.is_final() => Some(format!("no longer: {}", line(&check))),
+                _ => Some(line(&check)),
+            }
+        };
+        checks.into_iter().filter_map(new).collect()
+    }
+
+    /// What remains to be said while the server runs, or once it has ended.
+    fn conclude(mut self, now: Duration, has_ended: bool) -> Vec<String> {
         // A launcher ends sooner.
         let has_worked = self.lasts(now, if has_ended { MINIMUM } else { SETTLED });
-        match self.latest {
-            Some(look) if look.by == ServingBy::Listening => Verification::Checked(look.checks()),
-            Some(look) if look.by == ServingBy::Working && has_worked => {
-                Verification::Checked(look.checks())
-            }
-            None => Verification::unknown("the server ended before it could be read"),
-            Some(_) if has_ended => Verification::unknown("the server ended before it listened"),
-            Some(_) => Verification::Unknown(format!(
-                "after {} s no Ruby listens or was forked from one that does",
-                PATIENCE.as_secs()
-            )),
+        let Some(look) = &self.latest else {
+            return vec![not_verified("the server ended before it could be read")];
+        };
+        let is_server = match look.by {
+            ServingBy::Listening => true,
+            ServingBy::Working => has_worked,
+            ServingBy::Nothing => false,
+        };
+        if !is_server {
+            return vec![not_verified(&match has_ended {
+                true => "the server ended before it listened".to_owned(),
+                false => format!(
+                    "after {} s no Ruby listens or was forked from one that does",
+                    PATIENCE.as_secs()
+                ),
+            })];
         }
+        let (pending, others): (Vec<_>, Vec<_>) =
+            look.checks().into_iter().partition(|check| check.status.is_pending());
+        let mut lines = self.say(others, SettingCheck::to_string);
+        lines.extend(pending.iter().map(|check| self.never_applied(check, now, has_ended)));
+        lines
     }
-}
 
-fn is_pending(check: &SettingCheck) -> bool {
-    matches!(check.status, SettingStatus::NotYet(_))
+    /// A setting whose moment did not come.
+    fn never_applied(&self, check: &SettingCheck, now: Duration, has_ended: bool) -> String {
+        let served = now.saturating_sub(self.since).as_secs();
+        let when = match has_ended {
+            true => "before the server ended".to_owned(),
+            false => format!("in the {served} s that the server was seen to serve"),
+        };
+        let why = match &check.status {
+            SettingStatus::NotForked(_) if self.is_unforked => {
+                "no process was forked, and it acts only where a server forks workers (Puma: `workers 2` and `preload_app!`)"
+            }
+            SettingStatus::NotForked(why) => why,
+            SettingStatus::NotYet(why) => why,
+            _ => "",
+        };
+        format!("{} not applied {when}: {why}", check.setting)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn verified(looks: &[(u64, SettingsLook)], ended: bool) -> (bool, Verification) {
+    /// Whether that is enough, and all that is said.
+    fn verified(looks: &[(u64, SettingsLook)], ended: bool) -> (bool, Vec<String>) {
         let mut watch = Watch::default();
+        let mut said = Vec::new();
         let mut now = Duration::ZERO;
         for (at, look) in looks {
             now = Duration::from_secs(*at);
             watch.add(look.clone(), now);
+            said.extend(watch.news(now));
         }
-        (watch.is_decided(now), watch.conclude(now, ended))
+        let is_decided = watch.is_decided(now);
+        said.extend(watch.conclude(now, ended));
+        (is_decided, said)
     }
 
     fn look(by: ServingBy, pid: u32, status: SettingStatus) -> SettingsLook {
@@ -246,17 +310,23 @@ mod tests {
         (at, look(ServingBy::Listening, 2, applied()))
     }
 
+    const ENDED: &str = "not verified: the server ended before it listened";
+
     fn lost() -> SettingStatus {
         SettingStatus::NotApplied("not loaded".into())
     }
 
     #[test]
     fn a_launcher_alone_is_never_verified() {
-        let (decided, found) = verified(&[working(1), working(3)], true);
-        assert_eq!((decided, found.checks().len()), (false, 0));
+        let (decided, said) = verified(&[working(1), working(3)], true);
+        assert_eq!((decided, said), (false, vec![ENDED.to_owned()]));
         let watchdog = |at| (at, look(ServingBy::Nothing, 3, applied()));
-        let (decided, found) = verified(&[working(1), watchdog(20), watchdog(59)], false);
-        assert_eq!((decided, found.checks().len()), (false, 0));
+        let (decided, said) = verified(&[working(1), watchdog(20), watchdog(59)], false);
+        let expected = [
+            "after 20 s no process serves yet; still looking for 40 s",
+            "not verified: after 60 s no Ruby listens or was forked from one that does",
+        ];
+        assert_eq!((decided, said), (false, expected.map(str::to_owned).to_vec()));
     }
 
     #[test]
@@ -264,14 +334,14 @@ mod tests {
         let both = look(ServingBy::Working, 3, applied()).with_bystander(2);
         let looks = [working(1), (2, both), working(8), working(20)];
         for ended in [false, true] {
-            let (decided, found) = verified(&looks, ended);
-            assert_eq!((decided, found.checks().len()), (false, 0));
+            let (decided, said) = verified(&looks, ended);
+            assert!(!decided && !said.concat().contains("applied"), "{said:?}");
         }
     }
 
     #[test]
     fn a_ruby_that_worked_and_has_ended_is_verified() {
-        assert_eq!(verified(&[working(1), working(4)], true).1.checks().len(), 1);
+        assert_eq!(verified(&[working(1), working(4)], true).1, ["trim=idle applied: reported"]);
     }
 
     #[test]
@@ -288,13 +358,62 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_forks_nothing_is_told_soon_what_waits_for_a_fork_and_at_the_end_that_none_came()
+     {
+        let status = SettingStatus::NotForked("no preloaded application has forked");
+        let alone = |at| (at, look(ServingBy::Listening, 2, status.clone()));
+        let soon = "trim=idle not applied yet: no preloaded application has forked; still looking for 55 s";
+        for (ended, when) in [
+            (false, "in the 58 s that the server was seen to serve"),
+            (true, "before the server ended"),
+        ] {
+            let looks = [alone(2), alone(4), alone(5), alone(30), alone(60)];
+            let (decided, said) = verified(&looks, ended);
+            let last = format!("trim=idle not applied {when}: no process was forked, and");
+            assert!(!decided && said.len() == 2, "{said:?}");
+            assert!(said[0] == soon && said[1].starts_with(&last), "{said:?}");
+        }
+        // Where something was forked, its workers have loaded the application, or nobody knows.
+        let forked = |at| (at, alone(0).1.with_fork(7));
+        let (_, said) = verified(&[forked(2), alone(60)], false);
+        assert!(
+            said.last().unwrap().ends_with(": no preloaded application has forked"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn each_status_is_said_once_and_one_that_does_not_hold_any_more_is_taken_back() {
+        let waits = || SettingStatus::NotYet("it boots".into());
+        let server = |at, pid, status| (at, look(ServingBy::Listening, pid, status));
+        let (decided, said) = verified(
+            &[server(1, 2, waits()), server(5, 2, waits()), server(9, 2, applied())],
+            false,
+        );
+        assert!(decided);
+        let expected = [
+            "trim=idle not applied yet: it boots; still looking for 55 s",
+            "trim=idle applied: reported",
+        ];
+        assert_eq!(said, expected);
+        let (_, said) = verified(
+            &[listening(1), listening(4), server(5, 3, lost()), server(15, 3, lost())],
+            false,
+        );
+        assert_eq!(
+            said,
+            ["trim=idle applied: reported", "no longer: trim=idle NOT APPLIED: not loaded"]
+        );
+    }
+
+    #[test]
     fn workers_that_load_the_application_themselves_may_fork_others_until_the_server_has_settled() {
         // Puma's `fork_worker`: the first worker loads the application, and the others are forked from it.
         let server = |at, status| (at, look(ServingBy::Listening, 3, status));
         let alone = |at| server(at, SettingStatus::NotPreloaded);
         assert!(!verified(&[alone(1), alone(9)], false).0);
-        let (decided, found) = verified(&[alone(1), alone(11)], false);
-        assert!(decided && found.checks()[0].to_string().contains("NOT APPLIED"), "{found:?}");
+        let (decided, said) = verified(&[alone(1), alone(11)], false);
+        assert!(decided && said.concat().contains("NOT APPLIED"), "{said:?}");
     }
 
     #[test]
@@ -302,17 +421,17 @@ mod tests {
         let server = |at| (at, look(ServingBy::Listening, 3, lost()));
         let launcher = (1, look(ServingBy::Working, 2, applied()));
         assert!(!verified(&[launcher.clone(), server(2), server(9)], false).0);
-        let (decided, found) = verified(&[launcher, server(2), server(12)], false);
+        let (decided, said) = verified(&[launcher, server(2), server(12)], false);
         assert!(decided);
-        assert!(found.checks()[0].to_string().contains("NOT APPLIED: not loaded"), "{found:?}");
+        assert_eq!(said, ["trim=idle NOT APPLIED: not loaded"]);
     }
 
     #[test]
     fn what_a_server_leaves_behind_while_it_ends_does_not_count() {
         let server = (4, look(ServingBy::Listening, 3, lost()));
         let launcher = (20, look(ServingBy::Working, 2, applied()));
-        let (_, found) = verified(&[server, launcher], true);
-        assert!(found.checks()[0].to_string().contains("NOT APPLIED"), "{found:?}");
+        let (_, said) = verified(&[server, launcher], true);
+        assert_eq!(said, ["trim=idle NOT APPLIED: not loaded"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a server is started with, and the process that verifies it.
 
-use crate::run::{Verification, start_verifier};
+use crate::run::start_verifier;
 use crate::target::install::find_libraries;
 use crate::target::{
     InjectError, InjectRequest, Injection, Libraries, LibraryError, ProgramSearch, ReplaceError,
@@ -104,7 +104,13 @@ fn injected(
     verify: bool,
     messages: &mut impl Write,
 ) -> anyhow::Result<Injection> {
+    let has_settings =
+        request.settings.chosen().next().is_some() || request.settings.variables().next().is_some();
+    if verify && !has_settings {
+        writeln!(messages, "carat verify: nothing to verify, because no setting was chosen")?;
+    }
     // First with the verifier, which needs other variables.
+    let verify = verify && has_settings;
     let hindrance = match verify.then(|| inject_verified(request, command)) {
         Some(Ok(injection)) => return Ok(injection),
         Some(Err(error)) => Some(error),
@@ -166,7 +172,7 @@ pub(super) fn warn(injection: &Injection, messages: &mut impl Write) -> io::Resu
     warnings.try_for_each(|warning| writeln!(messages, "carat exec: {warning}"))
 }
 
-/// Starts a process that reports on stderr which settings are in effect.
+/// Starts a process that says on stderr which settings are in effect, as soon as it knows.
 fn verify(settings: &Settings, injection: &mut Injection) -> anyhow::Result<()> {
     let pages = create_pages().with_context(|| {
         let folder = std::env::temp_dir();
@@ -177,25 +183,15 @@ fn verify(settings: &Settings, injection: &mut Injection) -> anyhow::Result<()> 
     let token = format!("{outer}{}", new_token());
     set_tree(&mut injection.env, &token, &pages);
     // In the verifier, which is another process by then.
-    let started = start_verifier(settings, &injection.applied, &token, |found| {
-        print_findings(found);
-        let _ = std::fs::remove_dir_all(&pages);
-    });
+    // If stderr is closed, nobody reads it.
+    let say = |line: &str| drop(writeln!(io::stderr(), "carat verify: {line}"));
+    let done = || drop(std::fs::remove_dir_all(&pages));
+    let started = start_verifier(settings, &injection.applied, &token, say, done);
     if started.is_err() {
         // Without a verifier nobody would remove them.
         let _ = std::fs::remove_dir_all(&pages);
     }
     started.context("cannot start the verifier")
-}
-
-fn print_findings(found: &Verification) {
-    let mut messages = io::stderr();
-    if let Verification::Unknown(why) = found {
-        let _ = writeln!(messages, "carat verify: not verified: {why}");
-    }
-    for check in found.checks() {
-        let _ = writeln!(messages, "carat verify: {check}");
-    }
 }
 
 #[cfg(test)]

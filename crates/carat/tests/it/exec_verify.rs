@@ -74,7 +74,7 @@ impl VerifiedPuma {
     pub(crate) fn verified(&mut self, lines: usize) -> Vec<String> {
         let pipe: ChildStderr = self.server.0.stderr.take().unwrap();
         let reader = BufReader::new(pipe);
-        let found = reader.lines().map_while(Result::ok).filter(|line| line.contains("verify: "));
+        let found = reader.lines().map_while(Result::ok).filter(|line| is_finding(line));
         let found: Vec<String> = found.take(lines).collect();
         wait_until("the verifier has removed its pages", || self.pages_are_gone());
         found
@@ -132,6 +132,11 @@ impl VerifiedPuma {
         }
         talk
     }
+}
+
+/// Whether a line says what the verifier has found, and not that it still looks.
+pub(crate) fn is_finding(line: &str) -> bool {
+    line.contains("carat verify: ") && !line.contains("; still looking for ")
 }
 
 /// The body of the answer to one request, over a connection of its own; `None` without an answer.
@@ -200,6 +205,35 @@ fn a_server_of_a_failed_test_is_ended_with_its_workers() {
     let VerifiedPuma { server, folder, .. } = puma;
     drop(server);
     wait_until("no process is left", || folder.processes().is_empty());
+}
+
+#[test]
+fn a_server_that_forks_nothing_is_told_soon_what_is_applied_and_at_its_end_what_was_not() {
+    require!(Ruby);
+    let folder = Folder::new("verify");
+    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 8";
+    let script = folder.write("server.rb", server).display().to_string();
+    let settings = ["gc.malloc_limit=8m", "prepare_fork=full"];
+    let ran =
+        folder.run(&[&["exec", "--verify"], &settings[..], &["--", "ruby", &script]].concat());
+    ran.assert_code(0);
+    let said: Vec<&str> =
+        ran.talk.lines().filter_map(|line| line.strip_prefix("carat verify: ")).collect();
+    for (line, expected) in said.iter().zip([
+        "prepare_fork=full not applied yet: no preloaded application has forked; still looking for ",
+        "gc.malloc_limit=8388608 applied: ",
+        "prepare_fork=full not applied before the server ended: no process was forked, and",
+    ]) {
+        assert!(line.starts_with(expected), "{said:?}");
+    }
+    assert_eq!(said.len(), 3, "{said:?}");
+}
+
+#[test]
+fn without_a_setting_there_is_nothing_to_verify() {
+    let folder = Folder::new("verify");
+    let ran = folder.run(&["exec", "--verify", "--", "true"]);
+    assert_eq!(ran.talk, "carat verify: nothing to verify, because no setting was chosen\n");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Settings reach the processes that serve, whoever starts them. `exec --verify` and a trial of `compare` agree on six servers.
 
-use crate::exec_verify::body_at;
+use crate::exec_verify::{body_at, is_finding};
 use crate::support::{Folder, Group, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
@@ -101,11 +101,8 @@ fn verified(site: &Site, command: &[&str]) -> (Vec<String>, BTreeSet<String>) {
     let mut server = Group::start(carat);
     // The pipe stays open, because a server that cannot write to stderr may end.
     let mut lines = BufReader::new(server.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let said: Vec<String> = lines
-        .by_ref()
-        .filter(|line| line.starts_with("carat verify: "))
-        .take(SETTINGS.len())
-        .collect();
+    let said: Vec<String> =
+        lines.by_ref().filter(|line| is_finding(line)).take(SETTINGS.len()).collect();
     wait_until("the server answers", || body_at(port, "/").is_some());
     site.signal_all(rustix::process::Signal::TERM);
     wait_until("the server has ended", || {
@@ -264,7 +261,7 @@ fn a_server_that_has_lost_the_settings_is_named_although_its_launcher_has_them()
     carat.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut launcher = Group::start(carat);
     let mut lines = BufReader::new(launcher.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let said = lines.find(|line| line.starts_with("carat verify: ")).unwrap();
+    let said = lines.find(|line| is_finding(line)).unwrap();
     assert!(said.contains("allocator=jemalloc NOT APPLIED: lost in pid "), "{said}");
     assert!(said.contains(" (ruby -e require 'socket';"), "{said}");
 }
@@ -278,7 +275,7 @@ fn a_ruby_that_works_and_never_listens_is_verified_too() {
     carat.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut worker = Group::start(carat);
     let mut lines = BufReader::new(worker.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let said = lines.find(|line| line.starts_with("carat verify: ")).unwrap();
+    let said = lines.find(|line| is_finding(line)).unwrap();
     assert!(said.contains("trim=full-gc applied: "), "{said}");
 }
 

@@ -448,7 +448,8 @@ const UNKNOWN_WHERE: &str = "it is unknown whether the settings were in effect: 
 pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
     let noted = checks.iter().filter_map(|check| match &check.status {
         // The trial is over, so a moment that has not come does not come.
-        SettingStatus::NotYet(why) => Some(format!("{} did not act: {why}", check.setting)),
+        SettingStatus::NotYet(why) => Some(did_not_act(check, why)),
+        SettingStatus::NotForked(why) => Some(did_not_act(check, why)),
         SettingStatus::NotApplied(_) | SettingStatus::NotPreloaded | SettingStatus::Partly(_) => {
             Some(check.to_string())
         }
@@ -458,6 +459,10 @@ pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
         | SettingStatus::Unknown(_) => None,
     });
     noted.collect()
+}
+
+fn did_not_act(check: &SettingCheck, why: &str) -> String {
+    format!("{} did not act: {why}", check.setting)
 }
 
 /// Clock ticks of the kernel as time.
@@ -477,7 +482,7 @@ mod tests {
         assert_eq!(noted(SettingStatus::Applied(String::new())), 0);
         assert_eq!(noted(SettingStatus::NotPreloaded), 1);
         assert_eq!(noted(SettingStatus::NotApplied(String::new())), 1);
-        let waits = check(SettingStatus::NotYet("no worker has been forked".into()));
+        let waits = check(SettingStatus::NotForked("no worker has been forked"));
         let words = "fill_call_caches=on did not act: no worker has been forked";
         assert_eq!(not_in_effect(&[waits]), [words]);
     }
