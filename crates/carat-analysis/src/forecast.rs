@@ -30,6 +30,8 @@ pub struct Forecast {
 pub struct Outlook {
     /// Blocks of the pilot that counted.
     pub blocks: u32,
+    /// The fewest blocks after which an experiment that allows more has a verdict.
+    pub first_verdict: u32,
     /// Seconds that one block takes, all its trials together.
     pub block_seconds: f64,
     /// The deciding metrics, then the guards.
@@ -43,7 +45,8 @@ pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
     let inflation = inflation(question);
     let primaries = question
         .primaries()
-        .map(|metric| metric_forecast(question, &blocks, (metric, question.margin), inflation));
+        .map(|metric| metric_forecast(question, &blocks, (metric, question.margin), inflation))
+        .map(|forecast| forecast.map(|forecast| decidable(question, forecast)));
     // A guard has its full error, so nothing raises its blocks.
     let guards = question
         .guards
@@ -55,9 +58,17 @@ pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
     let counted = first.iter().map(|pairs| pairs.known().len()).min()?;
     (!forecasts.is_empty()).then(|| Outlook {
         blocks: counted as u32,
+        first_verdict: Question { max_blocks: BUDGETS[BUDGETS.len() - 1], ..question.clone() }
+            .fewest_blocks(),
         block_seconds: blocks.seconds().unwrap_or(0.0),
         forecasts,
     })
+}
+
+/// The same forecast without the budgets in which no claim can be decided.
+fn decidable(question: &Question, mut forecast: Forecast) -> Forecast {
+    forecast.detectable.retain(|(budget, _)| question.first_verdict_within(*budget).is_some());
+    forecast
 }
 
 /// The factor by which several claims that share the error raise the blocks for the same power, by the normal
@@ -144,6 +155,17 @@ mod tests {
         let wide = Question { also_primary: vec!["memory.pss.final".into()], ..narrow.clone() };
         let needed = |question| forecast(question, &two).unwrap().forecasts[0].needed.unwrap().0;
         assert!(needed(&wide) > needed(&narrow));
+    }
+
+    #[test]
+    fn a_budget_that_cannot_decide_detects_nothing_and_the_first_verdict_is_that_of_the_question() {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        for (variants, first, budget) in [(&names[..4], 10, 8), (&names, 11, 15)] {
+            let question = Question { max_blocks: 6, ..Question::new(variants, RSS) };
+            let outlook = forecast(&question, &pilot(6, variants)).unwrap();
+            assert_eq!(outlook.first_verdict, first);
+            assert_eq!(outlook.forecasts[0].detectable[0].0, budget);
+        }
     }
 
     #[test]

@@ -69,21 +69,10 @@ impl Judge {
     pub fn new(mut question: Question) -> Self {
         let confirmation =
             question.attempts.map(|attempts| Confirmation::new(attempts, question.max_blocks));
-        if let Some(confirmation) = &confirmation {
-            // Attempts share the error of the whole search, so each has less of it.
-            question.alpha = confirmation.alpha();
-        }
+        question.alpha = question.error();
         let (claims, budget) = (question.claims(), question.max_blocks);
         let design = Design::in_rounds(question.alpha, claims, budget, question.round);
         Self { question, design, confirmation, open: OpenComparisons::default() }
-    }
-
-    /// The fewest blocks after which a verdict is possible; `None` where the budget allows none.
-    pub fn first_verdict(&self) -> Option<u32> {
-        let sequence = self.design.difference(self.question.claims());
-        let mut looks = sequence.looks.iter();
-        // The first look with enough confidence; with many claims the first ones have too little.
-        looks.find(|look| sequence.meets_confidence(**look)).map(|look| look.blocks)
     }
 
     /// When the interval of a variant's difference to the baseline is probably on one side of `change`, a fraction.
@@ -98,11 +87,6 @@ impl Judge {
         self.open.change(&self.question, &pairs, change)
     }
 
-    /// The fewest blocks that can decide a claim, in an experiment that allows so many.
-    pub fn fewest_blocks(&self) -> u32 {
-        self.open.first_look(&self.question)
-    }
-
     /// The fewest blocks that can decide a claim, where the budget is too small to decide anything.
     ///
     /// Such an experiment cannot end with a wrong verdict, and this number does not depend on its results: continued up to
@@ -114,7 +98,7 @@ impl Judge {
             .iter()
             .any(|sequence| sequence.looks.iter().any(|look| sequence.meets_confidence(*look)));
         // A confirmation has rules of its own, which may end it earlier.
-        (self.confirmation.is_none() && !can_decide).then(|| self.fewest_blocks())
+        (self.confirmation.is_none() && !can_decide).then(|| self.question.fewest_blocks())
     }
 
     /// Replays `trials` block by block: the same trials always lead to the same judgement.

@@ -46,11 +46,6 @@ impl OpenComparisons {
         range(self.claims(question), &pairs.known(), goal)
     }
 
-    /// The fewest blocks that can decide a claim.
-    pub(crate) fn first_look(&self, question: &Question) -> u32 {
-        self.claims(question).first_look()
-    }
-
     fn claims(&self, question: &Question) -> &Forecaster {
         let alpha = question.alpha / question.claims().max(1) as f64;
         // Computed only when asked for: the recursion of the looks takes noticeable time.

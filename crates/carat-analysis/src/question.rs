@@ -1,7 +1,10 @@
 //! The question that an experiment answers.
 
 use carat_model::{Better, Unit, Verdict, metric};
+use carat_stats::Sequence;
 use carat_stats::family::Decision;
+use carat_stats::forecast::FORESEEN;
+use carat_tune::Confirmation;
 
 /// The question put to the trials. Another question can be put to the same trials.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +97,28 @@ impl Question {
     pub fn claims(&self) -> usize {
         // All share the error, whichever reference they have.
         (self.compared().len() + self.with_controls().count()) * self.primaries().count()
+    }
+
+    /// The fewest blocks after which a claim can be decided; `None` where the budget allows none.
+    pub fn first_verdict(&self) -> Option<u32> {
+        self.first_verdict_within(self.max_blocks)
+    }
+
+    /// The fewest blocks after which a claim can be decided: in this experiment or, where its budget allows none, in one with a
+    /// larger budget. It does not depend on any result.
+    pub fn fewest_blocks(&self) -> u32 {
+        self.first_verdict().or_else(|| self.first_verdict_within(FORESEEN)).unwrap_or(FORESEEN)
+    }
+
+    /// [`Self::first_verdict`] of the same question in an experiment of at most `budget` blocks.
+    pub fn first_verdict_within(&self, budget: u32) -> Option<u32> {
+        let alpha = self.error() / self.claims().max(1) as f64;
+        Sequence::fewest_blocks(alpha, budget, self.round)
+    }
+
+    /// The error that the claims share, as a fraction: attempts share that of the whole search, so each has less of it.
+    pub(crate) fn error(&self) -> f64 {
+        self.attempts.map_or(self.alpha, Confirmation::alpha_of)
     }
 }
 

@@ -201,7 +201,7 @@ impl Budget {
 fn needs(results: &Results, judge: &Judge, of: (&str, &str), limit: f64) -> String {
     match judge.blocks_to_tell(&results.trials, of, limit) {
         Some(forecast) => format!("; probably {}", decided(forecast)),
-        None => format!("; needs at least {} blocks", judge.fewest_blocks()),
+        None => format!("; needs at least {} blocks", question(&results.info).fewest_blocks()),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::text::{capital, one_line, shorten};
 use carat_model::{
-    Conclusion, ControlComparison, Ledger, LoadReport, Outcome, Results, Role, Trial, Unit, metric,
+    Conclusion, ControlComparison, Estimate, Ledger, LoadReport, Outcome, Results, Role, Trial,
+    Unit, metric,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -210,6 +211,11 @@ pub(crate) fn cause_of_no_result(results: &Results) -> Option<String> {
     let why = cause(first).unwrap_or_else(|| first.outcome.to_string());
     let variant = one_line(&first.variant);
     all_failed.then(|| format!("No trial succeeded. {variant}: {why}"))
+}
+
+/// The difference, if its interval has the confidence that the design requires; one below it proves nothing.
+pub(crate) fn proven(conclusion: &Conclusion) -> Option<Estimate> {
+    conclusion.estimate.filter(|_| conclusion.has_required_confidence())
 }
 
 /// How many trials of a variant failed, by outcome, in words; `None` if all succeeded.

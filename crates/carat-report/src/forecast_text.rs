@@ -17,9 +17,10 @@ pub fn forecast_text(outlook: &Outlook) -> String {
 fn write_blocks(out: &mut String, outlook: &Outlook) -> fmt::Result {
     writeln!(
         out,
-        "From {} of {} each. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.",
+        "From {} of {} each. A verdict is possible from block {} on. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.",
         numbers::count(outlook.blocks as usize, "block"),
-        duration(outlook.block_seconds)
+        duration(outlook.block_seconds),
+        outlook.first_verdict
     )
 }
 
@@ -72,7 +73,7 @@ mod tests {
             requested: 0.0025,
             needed: Some((54, 400)),
         };
-        Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }
+        Outlook { blocks: 6, first_verdict: 8, block_seconds, forecasts: vec![forecast] }
     }
 
     #[test]
@@ -87,7 +88,7 @@ mod tests {
     fn a_forecast_lists_blocks_time_and_detectable_difference() {
         assert_eq!(
             forecast_text(&outlook(30.0)),
-            "From 6 blocks of 30 s each. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.\n\
+            "From 6 blocks of 30 s each. A verdict is possible from block 8 on. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.\n\
              \nmemory.rss.final: standard deviation of a single trial 0.41 % (0.30 % to 0.82 %)\n\
              \x20 blocks       time  detects a difference of about\n\
              \x20      8    4.0 min  0.88 %\n\

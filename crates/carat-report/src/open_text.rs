@@ -1,8 +1,20 @@
 //! When what is undecided will probably be decided, in words.
 
+use crate::facts::proven;
 use crate::standing::breaks_guard;
+use carat_analysis::question;
 use carat_model::{BlockForecast, Conclusion, Results, count};
 use carat_stats::forecast::FORESEEN;
+
+/// The fewest blocks that can decide what is open, where it has too few for any interval; `None` where it has enough. The one
+/// number for terminal, page and Markdown: that of the dry run, [`Question::fewest_blocks`](carat_analysis::Question).
+pub(crate) fn fewest_for(results: &Results, open: &[&Conclusion]) -> Option<u32> {
+    let most = open.iter().map(|one| one.blocks).max()?;
+    if open.iter().any(|one| proven(one).is_some()) {
+        return None;
+    }
+    Some(question(&results.info).fewest_blocks()).filter(|fewest| *fewest > most)
+}
 
 /// `; probably decided after 10 to 33 blocks`, and how many are allowed where they may not suffice; empty for a variant
 /// beyond a guard.
@@ -11,14 +23,19 @@ pub(crate) fn decided_after(results: &Results, conclusion: &Conclusion) -> Strin
     if breaks_guard(results, &conclusion.variant) {
         return String::new();
     }
-    let Some(forecast) = conclusion.forecast else {
-        return "; after how many blocks it is decided is not known yet".to_owned();
-    };
     let allowed = results.info.max_blocks;
     // Within the budget its size need not be said.
-    let suffice = forecast.high.is_some_and(|high| high <= allowed);
-    let limit = if suffice { String::new() } else { format!(" ({} allowed)", are(allowed)) };
-    format!("; probably {}{limit}", decided(forecast))
+    let limit = |needed: Option<u32>| match needed.is_some_and(|needed| needed <= allowed) {
+        true => String::new(),
+        false => format!(" ({} allowed)", are(allowed)),
+    };
+    match (conclusion.forecast, fewest_for(results, &[conclusion])) {
+        (Some(forecast), _) => {
+            format!("; probably {}{}", decided(forecast), limit(forecast.high))
+        }
+        (None, Some(fewest)) => format!("; {fewest} blocks can decide{}", limit(Some(fewest))),
+        (None, None) => "; after how many blocks it is decided is not known yet".to_owned(),
+    }
 }
 
 /// `decided after 10 to 33 blocks`.

@@ -2,13 +2,13 @@
 //!
 //! Every text of a figure is made here, so that a sentence, a table and a page cannot differ in a number.
 
-use crate::facts;
+use crate::facts::{self, proven};
 use crate::layout::name;
 use crate::machine_text::{differing, differs_by_machine};
 use crate::mark::Mark;
 use crate::moments::phrase;
 use crate::numbers::{self, count};
-use crate::open_text::decided;
+use crate::open_text::{decided, fewest_for};
 use crate::standing::{Standing, breaks_guard, standing};
 use crate::text::capital;
 use crate::use_it::{UseIt, use_it};
@@ -170,11 +170,6 @@ fn remark(results: &Results, found: &Conclusion) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// The difference, if its interval has the confidence that the design requires; one below it proves nothing.
-fn proven(conclusion: &Conclusion) -> Option<Estimate> {
-    conclusion.estimate.filter(|_| conclusion.has_required_confidence())
 }
 
 /// `Memory after 1,000 requests (3 processes), 7 blocks, intervals at 98 %`.
@@ -354,14 +349,13 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     // A run that had all its blocks cannot be continued.
     let most_allowed = results.info.max_blocks;
     let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
-    let judge = Judge::new(question(&results.info));
-    let fewest = judge.fewest_blocks();
     let within = |blocks: u32| match blocks <= most_allowed {
         true => FurtherBlocks::Allowed,
         false => FurtherBlocks::Anew,
     };
     // Too few for any interval: then the fewest that can decide is the answer.
-    if fewest > most && open.iter().all(|one| proven(one).is_none()) {
+    if let Some(fewest) = fewest_for(results, &open) {
+        let judge = Judge::new(question(&results.info));
         let may_be_added = judge.blocks_to_add_up_to().is_some() && results.info.fleet.is_none();
         let further = if may_be_added { FurtherBlocks::Added } else { within(fewest) };
         // More blocks after those would be chosen in view of their results.
@@ -483,6 +477,24 @@ mod tests {
         let text = format!("3 blocks cannot decide; {needed} can, and are then the limit");
         assert_eq!(open.text, text);
         assert!(needed > 3 && open.further == FurtherBlocks::Added, "{open:?}");
+    }
+
+    #[test]
+    fn what_has_too_few_blocks_is_decided_by_as_many_on_the_page_as_in_the_terminal_and_in_the_plan()
+     {
+        let open = conclusion(Verdict::Undecided, None);
+        let trials = (1..=3).flat_map(|block| ["a", "b"].map(|name| testing::trial(block, name)));
+        let mut results = testing::results(&["a", "b"], trials.collect());
+        results.conclusions = vec![open.clone()];
+        // A budget of six has one look, one of three none.
+        for (budget, fewest, limit) in [(3, 8, " (3 are allowed)"), (6, 6, ""), (30, 8, "")] {
+            results.info.max_blocks = budget;
+            assert_eq!(question(&results.info).fewest_blocks(), fewest);
+            let page = crate::open_text::decided_after(&results, &open);
+            assert_eq!(page, format!("; {fewest} blocks can decide{limit}"));
+            let terminal = VerdictTable::new(&results).open.unwrap();
+            assert_eq!(terminal.blocks, Some(fewest), "{terminal:?}");
+        }
     }
 
     #[test]

@@ -67,11 +67,6 @@ impl Forecaster {
         Self { difference, equivalence: Sequence::at(&blocks, 2.0 * alpha) }
     }
 
-    /// The fewest blocks that can decide anything.
-    pub fn first_look(&self) -> u32 {
-        self.difference.looks.first().map_or(FORESEEN, |look| look.blocks)
-    }
-
     /// When the comparison with these undecided `pairs` is decided; `None` if there are too few to say.
     pub fn range(&self, pairs: &[f64], goal: ForecastGoal) -> Option<ForecastRange> {
         let known = KnownDifference::of(pairs)?;
@@ -249,7 +244,7 @@ mod tests {
             let forecaster = Forecaster::new(alpha, 1);
             let range = ForecastRange { low: first, high: Some(first) };
             assert_eq!(forecaster.range(&pairs, goal()), Some(range));
-            assert_eq!(forecaster.first_look(), first);
+            assert_eq!(Sequence::fewest_blocks(alpha, FORESEEN, 1), Some(first));
             assert_eq!(forecaster.range(&pairs[..4], goal()), None);
         }
     }

@@ -61,11 +61,17 @@ impl Sequence {
 
     /// The same with every look rounded up to a multiple of `round` blocks, which must not be zero.
     pub fn in_rounds(alpha: f64, budget: u32, round: u32) -> Self {
-        let rounded = looks(alpha, budget).into_iter().map(|n| n.next_multiple_of(round));
-        let mut blocks: Vec<u32> = rounded.collect();
-        // Rounding up can put two looks on the same block, and a look may be spent once only.
-        blocks.dedup();
-        Self::at(&blocks, alpha)
+        Self::at(&rounded_looks(alpha, budget, round), alpha)
+    }
+
+    /// The fewest blocks that can decide in [`Self::in_rounds`], without its tables; `None` where the budget allows none.
+    pub fn fewest_blocks(alpha: f64, budget: u32, round: u32) -> Option<u32> {
+        match *rounded_looks(alpha, budget, round) {
+            [only] => single_look(only, alpha).is_sufficient().then_some(only),
+            // The first of several is where its share of the error suffices.
+            [first, ..] => Some(first),
+            [] => None,
+        }
     }
 
     /// The sequence for a two-sided error `alpha` with looks after `blocks` blocks.
@@ -121,6 +127,15 @@ fn looks(alpha: f64, budget: u32) -> Vec<u32> {
     // The last look is at the budget, because every block of it may still decide.
     looks.push(budget);
     looks
+}
+
+/// The looks, each after a multiple of `round` blocks.
+fn rounded_looks(alpha: f64, budget: u32, round: u32) -> Vec<u32> {
+    let rounded = looks(alpha, budget).into_iter().map(|n| n.next_multiple_of(round));
+    let mut blocks: Vec<u32> = rounded.collect();
+    // Rounding up can put two looks on the same block, and a look may be spent once only.
+    blocks.dedup();
+    blocks
 }
 
 fn single_look(blocks: u32, alpha: f64) -> Look {
@@ -300,6 +315,19 @@ mod tests {
             assert_eq!((sequence.looks.len(), look.cut), (1, cut), "budget {budget}");
             assert!((look.confidence - confidence).abs() < 1e-12, "budget {budget}");
             assert_eq!(sequence.meets_confidence(look), budget >= 6, "budget {budget}");
+        }
+    }
+
+    #[test]
+    fn the_fewest_blocks_are_those_of_the_first_look_that_suffices() {
+        for claims in [1, 2, 3, 7, 40] {
+            for (budget, round) in (1..=14).chain([30]).flat_map(|n| [(n, 1), (n, 3), (n, 9)]) {
+                let alpha = 0.05 / f64::from(claims);
+                let sequence = Sequence::in_rounds(alpha, budget, round);
+                let first = sequence.looks.iter().find(|look| look.is_sufficient());
+                let fewest = Sequence::fewest_blocks(alpha, budget, round);
+                assert_eq!(fewest, first.map(|look| look.blocks), "{claims} {budget} {round}");
+            }
         }
     }
 

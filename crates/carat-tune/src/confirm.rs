@@ -35,16 +35,24 @@ pub struct Confirmation {
     limit: Sequence,
 }
 
+/// Attempts share the error: each confirms a candidate chosen anew (Bonferroni).
+fn shares(attempts: u32) -> f64 {
+    f64::from(attempts.max(1))
+}
+
 impl Confirmation {
     /// The rules for one of `attempts` confirmations that share the error, each of at most `blocks` blocks.
     pub fn new(attempts: u32, blocks: u32) -> Self {
-        // Attempts share the error: each confirms a candidate chosen anew (Bonferroni).
-        let attempts = f64::from(attempts.max(1));
-        let memory = Sequence::new(MEMORY_ERROR / attempts, blocks);
+        let memory = Sequence::new(Self::alpha_of(attempts), blocks);
         // Memory and limits are judged at the same looks, because one end needs both.
         let looks: Vec<u32> = memory.looks.iter().map(|look| look.blocks).collect();
-        let limit = Sequence::at(&looks, LIMIT_ERROR / attempts);
+        let limit = Sequence::at(&looks, LIMIT_ERROR / shares(attempts));
         Self { memory, limit }
+    }
+
+    /// Error of the claim of each of `attempts` confirmations that memory is smaller, as a fraction.
+    pub fn alpha_of(attempts: u32) -> f64 {
+        MEMORY_ERROR / shares(attempts)
     }
 
     /// The fewest blocks with which one of `attempts` confirmations can confirm anything.
@@ -56,11 +64,6 @@ impl Confirmation {
     fn can_confirm(&self) -> bool {
         // Too few blocks have a look whose interval reaches less than the required confidence.
         self.memory.looks.iter().any(|look| self.memory.meets_confidence(*look))
-    }
-
-    /// Error of the claim that memory is smaller, as a fraction.
-    pub fn alpha(&self) -> f64 {
-        self.memory.alpha
     }
 
     /// The next number of blocks after which there is a look, beyond `blocks`.

@@ -304,7 +304,7 @@ fn a_guard_is_reported_against_a_control_and_asks_for_no_further_block() {
 
 #[test]
 fn more_claims_make_the_first_verdict_later() {
-    let first = |question: Question| Judge::new(question).first_verdict();
+    let first = |question: Question| question.first_verdict();
     assert_eq!(first(question(&["default", "compact"])), Some(8));
     assert_eq!(first(controlled()), Some(11));
     let eight = Question { max_blocks: 8, ..controlled() };
@@ -313,6 +313,21 @@ fn more_claims_make_the_first_verdict_later() {
     more.controls.extend([("compact", "sham")].map(|(v, c)| (v.to_owned(), c.to_owned())));
     more.also_primary = vec!["latency.p95".to_owned()];
     assert_eq!(first(more), None);
+}
+
+#[test]
+fn the_fewest_blocks_are_those_of_the_first_verdict_or_where_the_budget_allows_none_of_a_larger_one()
+ {
+    let fewest = |max_blocks| {
+        let question = Question { max_blocks, ..controlled() };
+        (question.first_verdict(), question.fewest_blocks())
+    };
+    // A budget of eight has one look, which is exact.
+    for (budget, first, expected) in
+        [(3, None, 11), (8, Some(8), 8), (11, Some(11), 11), (60, Some(11), 11)]
+    {
+        assert_eq!(fewest(budget), (first, expected), "{budget} blocks");
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::run::machine_facts;
 use crate::run::trial::PreparedVariant;
 use crate::target::Libraries;
 use crate::view::effort::ExperimentEffort;
-use carat_analysis::Judge;
 use carat_analysis::question;
 use carat_load::http::replay::describe;
 use carat_model::load::{
@@ -244,11 +243,13 @@ fn claims(info: &ExperimentInfo) -> String {
         controls => format!(" ({with_baseline} with the baseline, {controls} with a control)"),
     };
     let share = if claims > 1 { "share" } else { "has" };
-    let first = match Judge::new(question).first_verdict() {
+    let first = match question.first_verdict() {
         Some(blocks) => format!("a verdict is possible from block {blocks} on"),
-        None => {
-            format!("no verdict is possible within {}", count(info.max_blocks as usize, "block"))
-        }
+        None => format!(
+            "{} cannot decide; {} can",
+            count(info.max_blocks as usize, "block"),
+            question.fewest_blocks()
+        ),
     };
     format!("{claims}{controls} {share} the error of 5 %; {first}")
 }

@@ -1,7 +1,7 @@
 //! How long an experiment takes, said after its first trial, and what makes it shorter.
 
 use crate::config::Experiment;
-use carat_analysis::{Judge, question};
+use carat_analysis::question;
 use carat_model::{ExperimentInfo, metric};
 use carat_report::numbers::time_left;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl ExperimentEffort {
         let metrics = info.guards.keys().chain([&info.primary]);
         let needed = metrics.filter_map(|name| Some(metric::find(name)?.least)).max();
         Self {
-            first_verdict: Judge::new(question(info)).first_verdict().map(trials),
+            first_verdict: question(info).first_verdict().map(trials),
             most: trials(info.max_blocks),
             requests: experiment.task.requests(),
             needed: needed.unwrap_or(0),

@@ -41,8 +41,8 @@ fn a_large_effect_in_a_few_blocks_is_forecast_to_be_decided_at_the_first_look() 
     let fake = "140e6:4e6,141e6:4e6,172e6:5e6,140e6:4e6";
     for (blocks, words) in [
         ("6", "; probably decided after 10 blocks (6 are allowed)"),
-        // Three blocks do not show the noise.
-        ("3", "; after how many blocks it is decided is not known yet"),
+        // Three blocks do not show the noise, but it is known how many can decide.
+        ("3", "; 10 blocks can decide (3 are allowed)"),
     ] {
         let compare = ["compare", "fake.toml", "--fake", fake, "--blocks", blocks, "--fresh"];
         folder.run(&[&compare[..], &["--seed", "4"]].concat()).assert_code(3);

@@ -48,12 +48,17 @@ fn the_verdict_on_three_variants_is_a_row_for_each_and_what_to_do_next() {
     few.assert_says(
         " can, and are then the limit: carat compare fake.toml -o fake.carat --resume --blocks ",
     );
+    let planned = folder.run(&["compare", "fake.toml", "--dry-run", "--blocks", "3"]);
+    planned.assert_says("3 blocks cannot decide; ");
     let command = few.out.split_once(" limit: carat ").unwrap().1.lines().next().unwrap();
     let with_blocks = |blocks: &str| {
         let words = command.rsplit_once(' ').unwrap().0.split(' ');
         folder.run(&words.chain([blocks, "--fake", fake[3]]).collect::<Vec<_>>())
     };
     let fewest = command.rsplit_once(' ').unwrap().1;
+    planned.assert_says(&format!("cannot decide; {fewest} can\n"));
+    let page = folder.run(&["report", "fake.carat", "--format", "md"]);
+    page.assert_says(&format!("; {fewest} blocks can decide (3 are allowed)"));
     // A number that was chosen after looking would not be evidence.
     with_blocks("40").assert_code(2).assert_says(&format!("or with {fewest}, the fewest"));
     let decided = with_blocks(fewest);
