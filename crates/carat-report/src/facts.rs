@@ -218,6 +218,19 @@ pub(crate) fn proven(conclusion: &Conclusion) -> Option<Estimate> {
     conclusion.estimate.filter(|_| conclusion.has_required_confidence())
 }
 
+/// The last trial of a variant whose server never became ready in any trial, of the first such variant; `None` if each that
+/// ran has. Such a server starts as little at the next trial.
+pub fn never_ready(results: &Results) -> Option<&Trial> {
+    results.info.variants.iter().find_map(|variant| never_ready_of(results, &variant.name))
+}
+
+/// The same of one variant.
+pub(crate) fn never_ready_of<'a>(results: &'a Results, variant: &str) -> Option<&'a Trial> {
+    let mut trials = results.trials.iter().filter(|one| one.variant == variant);
+    let all = trials.clone().all(|one| one.outcome == Outcome::NeverReady);
+    trials.next_back().filter(|_| all)
+}
+
 /// How many trials of a variant failed, by outcome, in words; `None` if all succeeded.
 pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
     let mut counted: BTreeMap<Outcome, usize> = BTreeMap::new();

@@ -79,6 +79,7 @@ pub use environment_format::{EnvironmentFormat, shell_line, write_environment, w
 pub use exports::{
     ImportError, SCHEMA, SCHEMA_WITH_CONTROLS, csv, from_json, is_export, json, openmetrics,
 };
+pub use facts::never_ready;
 pub use figures::{FIGURES_SCHEMA, figures};
 pub use forecast_text::forecast_text;
 pub use holders_text::holder_growth_text;
@@ -98,6 +99,6 @@ pub use text::day;
 pub use tune_text::tune_text;
 pub use unshared_text::unshared_text;
 pub use variant_growth_text::variant_growth_text;
-pub use verdict_text::{NextCommands, verdict_text};
+pub use verdict_text::{NextCommands, resume_command, verdict_text};
 pub use watch_text::{last_words_text, watched_name, watched_text};
 pub use who_text::{dump_who_text, explain_who, who_text};

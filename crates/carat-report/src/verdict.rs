@@ -324,9 +324,15 @@ fn merged<'a>(all: impl Iterator<Item = (&'a str, String, usize)>) -> Vec<String
 
 /// What would decide the comparisons that are open; `None` if there is none, or no trial to forecast from.
 fn open(results: &Results) -> Option<OpenVerdict> {
+    // More blocks would not start what never became ready.
+    let starts = |variant: &str| facts::never_ready_of(results, variant).is_none();
+    if !starts(facts::baseline(results)) {
+        return None;
+    }
     // A variant beyond a guard is not offered, whatever its other differences are.
     let is_open = |one: &&Conclusion| {
-        one.verdict == Verdict::Undecided && !breaks_guard(results, &one.variant)
+        let is_offered = starts(&one.variant) && !breaks_guard(results, &one.variant);
+        one.verdict == Verdict::Undecided && is_offered
     };
     let mut open: Vec<&Conclusion> = primaries(results).filter(is_open).collect();
     // What is better may still wait for a guard, without which it is not recommended; where another is, nobody waits.
@@ -494,6 +500,19 @@ mod tests {
             assert_eq!(page, format!("; {fewest} blocks can decide{limit}"));
             let terminal = VerdictTable::new(&results).open.unwrap();
             assert_eq!(terminal.blocks, Some(fewest), "{terminal:?}");
+        }
+    }
+
+    #[test]
+    fn a_variant_that_never_became_ready_is_not_waited_for() {
+        let undecided = results(vec![conclusion(Verdict::Undecided, None)]);
+        assert!(VerdictTable::new(&undecided).open.is_some());
+        for variant in ["a", "b"] {
+            let mut failed = undecided.clone();
+            for trial in failed.trials.iter_mut().filter(|trial| trial.variant == variant) {
+                trial.outcome = carat_model::Outcome::NeverReady;
+            }
+            assert_eq!(VerdictTable::new(&failed).open, None, "{variant}");
         }
     }
 

@@ -61,6 +61,20 @@ pub fn verdict_text(results: &Results, style: Style, next: &NextCommands) -> Str
     out
 }
 
+/// The command that continues an experiment which ended early: with more blocks where those that it may have cannot decide.
+pub fn resume_command(results: &Results, next: &NextCommands) -> Option<String> {
+    let open = VerdictTable::new(results).open;
+    let added = open.filter(|open| open.further == FurtherBlocks::Added);
+    match added {
+        Some(open) => with_blocks(&next.resume, &open),
+        None => next.resume.clone(),
+    }
+}
+
+fn with_blocks(command: &Option<String>, open: &OpenVerdict) -> Option<String> {
+    command.as_ref().zip(open.blocks).map(|(line, blocks)| format!("{line} --blocks {blocks}"))
+}
+
 /// The title, and a line per variant; what has no room beside the figures is on lines of its own.
 fn push_rows(out: &mut String, verdict: &VerdictTable, style: Style) {
     push_wrapped(out, "", &one_line(&verdict.title), style.width);
@@ -162,14 +176,11 @@ fn push_step(out: &mut String, label: &str, text: &str) {
 
 /// `3 blocks cannot decide; 7 can: carat demo --blocks 7`.
 fn decide(open: &OpenVerdict, next: &NextCommands) -> String {
-    let with_blocks = |command: &Option<String>| {
-        command.as_ref().zip(open.blocks).map(|(line, blocks)| format!("{line} --blocks {blocks}"))
-    };
     let command = match open.further {
         FurtherBlocks::Allowed => next.resume.clone(),
-        FurtherBlocks::Added => with_blocks(&next.resume),
+        FurtherBlocks::Added => with_blocks(&next.resume, open),
         // Where no number is known to suffice, a command with one would be a guess.
-        FurtherBlocks::Anew => with_blocks(&next.anew).or_else(|| next.plan.clone()),
+        FurtherBlocks::Anew => with_blocks(&next.anew, open).or_else(|| next.plan.clone()),
     };
     command.map_or_else(|| open.text.clone(), |command| format!("{}: {command}", open.text))
 }

@@ -1,14 +1,9 @@
 //! `carat plan`: a forecast of what an experiment can detect, from a few blocks.
 
-use crate::cli::{Exit, compare, output};
+use crate::cli::{Exit, compare};
 use crate::input::load_results;
-use crate::run::experiment::ExperimentRequest;
 use crate::run::trial::FakeVariant;
-use crate::work::{prepare_experiment, run_trials};
-use anyhow::Context;
-use carat_analysis::forecast;
-use carat_analysis::question;
-use carat_report::forecast_text;
+use crate::work::{Pilot, print_forecast};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,20 +28,10 @@ pub(crate) struct PlanArgs {
 }
 
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
-    let is_experiment = args.file.extension().is_some_and(|extension| extension == "toml");
-    let (path, results) = if is_experiment {
-        let fake = compare::fake_trials(&args.fake, Duration::ZERO);
-        let (file, output) = (args.file.clone(), args.output.clone());
-        let pilot = ExperimentRequest::pilot(file, output, args.pilot, fake);
-        let (store, ended) = run_trials(prepare_experiment(pilot)?, None)?;
-        ended?;
-        (store.path().to_owned(), store.results()?)
-    } else {
-        (args.file.clone(), load_results(&args.file)?)
-    };
-    let outlook = forecast(&question(&results.info), &results.trials).with_context(|| {
-        format!("{} has too few blocks that count for a forecast; five are needed", path.display())
-    })?;
-    output::print_text(&forecast_text(&outlook))?;
-    Ok(Exit::Fine)
+    if args.file.extension().is_none_or(|extension| extension != "toml") {
+        return print_forecast(&args.file, &load_results(&args.file)?);
+    }
+    let fake = compare::fake_trials(&args.fake, Duration::ZERO);
+    let (file, output) = (args.file.clone(), args.output.clone());
+    Pilot { file, output, blocks: args.pilot, fake }.run()
 }

@@ -1,8 +1,9 @@
 //! `carat salvage`: copies the undamaged part of a results file into a new results file.
 
 use crate::cli::{Exit, output};
-use crate::store::{Salvaged, salvage};
+use crate::store::{Salvaged, Store, salvage};
 use crate::view::salvage_text;
+use crate::work::resume_of_file;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -25,7 +26,13 @@ pub(crate) struct SalvageArgs {
 
 pub(crate) fn run(args: &SalvageArgs) -> anyhow::Result<Exit> {
     let salvaged = salvage(&args.results, &args.output)?;
-    let text = if args.json { json(&salvaged)? } else { salvage_text(&salvaged, &args.output) };
+    let text = match args.json {
+        true => json(&salvaged)?,
+        false => {
+            let info = Store::open(&args.output)?.info()?;
+            salvage_text(&salvaged, &args.output, &resume_of_file(&args.output, &info))
+        }
+    };
     output::print_text(&text)?;
     Ok(Exit::Fine)
 }

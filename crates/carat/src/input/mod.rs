@@ -3,6 +3,7 @@
 mod app;
 mod censuses;
 mod dump_file;
+mod experiment_file;
 mod experiment_text;
 mod explain;
 mod host;
@@ -15,6 +16,7 @@ mod suggest;
 pub use app::{AppFolder, AppFolderError, app_experiment};
 pub use censuses::{CensusFileError, read_explained};
 pub use dump_file::{dump_text_bytes, is_dump, open_dump};
+pub use experiment_file::{ExperimentSource, experiment_of};
 pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
 pub use host::host_trees;
 pub use import::{

@@ -37,7 +37,8 @@ pub enum StoreError {
     },
     /// Written by an older carat in another format.
     #[error(
-        "{path} was written by an older carat: {difference}; `carat salvage {path} -o NEW` copies it into the current format"
+        "{path} was written by an older carat: {difference}; `carat salvage {path} -o {}` copies it into the current format",
+        salvaged(.path)
     )]
     Older {
         path: PathBuf,
@@ -62,7 +63,10 @@ pub enum StoreError {
     #[error("{path} is being written by process {pid}; wait for it, or stop it")]
     Busy { path: PathBuf, pid: u32 },
     /// Not a valid SQLite file, or a value that carat never writes.
-    #[error("{path} is damaged: {what}; `carat salvage {path} -o NEW` copies the undamaged trials")]
+    #[error(
+        "{path} is damaged: {what}; `carat salvage {path} -o {}` copies the undamaged trials",
+        salvaged(.path)
+    )]
     Damaged {
         path: PathBuf,
         /// What is wrong.
@@ -93,6 +97,11 @@ pub enum StoreError {
         "cannot use the results file {path}: {source}; check the free space and the permissions there"
     )]
     Sqlite { path: PathBuf, source: rusqlite::Error },
+}
+
+/// A name for the copy of a results file.
+fn salvaged(path: &Path) -> String {
+    path.with_extension("salvaged.carat").display().to_string()
 }
 
 impl StoreError {

@@ -18,6 +18,7 @@ mod injected;
 mod install;
 mod load;
 mod not_ruby;
+mod plan;
 mod printed;
 mod record;
 mod rendered;
@@ -30,7 +31,7 @@ mod workload;
 
 pub(crate) use budget_checks::check_budgets;
 pub(crate) use chosen::{GivenSettings, chosen_settings};
-pub(crate) use compare::{ShownComparison, compare, next_for_file, print_planned};
+pub(crate) use compare::{ShownComparison, compare, next_for_file, print_planned, resume_of_file};
 pub(crate) use demo::{DemoRequest, run_demo};
 pub(crate) use diff::diff;
 pub(crate) use exit::Exit;
@@ -42,11 +43,12 @@ pub(crate) use init::write_app_experiment;
 pub(crate) use injected::{ReplacingServer, become_server, find_ruby};
 pub(crate) use install::{install_libraries, remove_libraries};
 pub(crate) use load::{print_json, read_scenarios, run_load};
+pub(crate) use plan::{Pilot, print_forecast};
 pub(crate) use printed::Printing;
 pub(crate) use record::{RecordedServer, record};
 pub(crate) use rendered::{ReportFormat, open_in_browser, rendered, write_rendered};
 pub(crate) use search::{SearchRequest, print_plan, search};
-pub(crate) use trials::{prepare_experiment, run_trials};
+pub(crate) use trials::run_trials;
 pub(crate) use watch::{
     LastRequest, RuleRequest, WatchRequest, print_last_words, watch, watched_period,
 };

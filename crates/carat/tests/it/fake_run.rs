@@ -402,7 +402,8 @@ fn a_file_of_an_older_format_is_salvaged_and_reported_but_not_resumed() {
     let folder = folder("older");
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/store/format-1.sqlite");
     std::fs::copy(old, folder.path("old.carat")).unwrap();
-    folder.run(&["report", "old.carat"]).assert_code(1).assert_says("carat salvage old.carat -o");
+    let ran = folder.run(&["report", "old.carat"]);
+    ran.assert_code(1).assert_says("`carat salvage old.carat -o old.salvaged.carat` ");
     let ran = folder.run(&["salvage", "old.carat", "-o", "new.carat"]);
     ran.assert_code(0).assert_says("copied 12 undamaged trials").assert_says("cannot be resumed");
     let file = rusqlite::Connection::open(folder.path("new.carat")).unwrap();

@@ -2,6 +2,7 @@
 
 use crate::support::{Folder, fake_experiment, finish, signal, wait_until};
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 const TABLES: &str =
@@ -68,4 +69,85 @@ fn the_verdict_on_three_variants_is_a_row_for_each_and_what_to_do_next() {
         decided.out
     );
     with_blocks("40").assert_code(2).assert_says("resume without --blocks, or begin");
+}
+
+/// What a run prints that Ctrl-C ends after some trials, with these options.
+fn interrupted(folder: &Folder, options: &[&str]) -> String {
+    let fake = ["compare", "fake.toml", "--fake", "71e6:1e5,65e6:1e5", "--fake-pace", "300"];
+    let mut command = folder.carat(&[&fake[..], options].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("block 2/")), "no second block");
+    signal(&child, Signal::INT);
+    let ran = finish(child);
+    ran.assert_code(130);
+    ran.out + &lines.map(|line| line + "\n").collect::<String>()
+}
+
+#[test]
+fn a_run_that_ctrl_c_ended_names_one_command_which_continues_it() {
+    let folder = folder("one-command");
+    for (options, blocks) in [(&[][..], ""), (&["--fresh", "--blocks", "4"], " --blocks 8")] {
+        let said = interrupted(&folder, options);
+        let last =
+            format!("kept; continue with carat compare fake.toml -o fake.carat --resume{blocks}\n");
+        assert!(said.contains("\nDecide ") && said.ends_with(&last), "{said}");
+        assert_eq!(said.matches("carat compare").count(), 1, "{said}");
+        assert!(!said.contains("carat plan"), "{said}");
+    }
+}
+
+#[test]
+fn a_pilot_that_ctrl_c_ended_names_the_command_which_continues_it() {
+    let folder = Folder::new("pilot");
+    folder.write("fake.toml", &experiment().replace("[\"true\"]", "[\"sleep\", \"60\"]"));
+    let plan = ["plan", "fake.toml", "--pilot", "5", "-o", "a b.carat"];
+    let child = folder.carat(&plan).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the results file exists", || folder.path("a b.carat").exists());
+    signal(&child, Signal::INT);
+    finish(child).assert_code(130).assert_says(
+        "stopped by Ctrl-C: 0 finished trials kept; continue with carat plan fake.toml --pilot 5 -o 'a b.carat'\n",
+    );
+}
+
+#[test]
+fn of_a_server_that_never_became_ready_nothing_is_continued() {
+    let folder = Folder::new("never-ready");
+    let text = experiment()
+        .replace("command = [\"true\"]", "command = [\"sh\", \"-c\", \"echo stuck; sleep 60\"]")
+        .replace("tcp = true", "tcp = true, within = \"500ms\"");
+    folder.write("fake.toml", &text);
+    let ran = folder.run(&["compare", "fake.toml"]);
+    ran.assert_code(4).assert_says("failed 2 times in a row (never-ready)").assert_says("stuck");
+    ran.assert_says(
+        "kept; another trial would end the same way: run its command by hand and check what `ready` waits for, \
+         then begin anew with carat compare fake.toml -o fake.carat --fresh\n",
+    );
+    let stats = folder.run(&["stats", "fake.carat"]);
+    for said in [&ran.out, &ran.talk, &stats.out] {
+        assert!(!said.contains("--resume") && !said.contains("Decide"), "{said}");
+    }
+}
+
+#[test]
+fn stats_names_the_experiment_file_only_where_it_is_known() {
+    let folder = folder("next-of-file");
+    let fake = ["--fake", "71e6:1e5,65e6:1e5", "--blocks", "3", "--set", "arena_max=2"];
+    folder.run(&[&["compare", "fake.toml"], &fake[..]].concat()).assert_code(3);
+    let decide = |out: &str| {
+        let line = out.lines().find(|line| line.starts_with("Decide ")).unwrap();
+        line.split_once(" limit: ").unwrap().1.to_owned()
+    };
+    let command = decide(&folder.run(&["stats", "fake.carat"]).out);
+    let expected = "carat compare fake.toml -o fake.carat --set arena_max=2 --resume --blocks 8";
+    assert_eq!(command, expected);
+    let words: Vec<&str> = command.split(' ').skip(1).chain(fake[..2].iter().copied()).collect();
+    folder.run(&words).assert_code(0);
+    // The file has another plan by now, as one of the same name elsewhere may have.
+    folder.run(&[&["compare", "fake.toml", "--fresh"], &fake[..4]].concat()).assert_code(3);
+    folder.write("fake.toml", &experiment().replace("seed = 5", "seed = 6"));
+    let words = decide(&folder.run(&["stats", "fake.carat"]).out);
+    let expected =
+        "give its experiment file to carat compare with -o fake.carat --resume --blocks 8";
+    assert_eq!(words, expected);
 }

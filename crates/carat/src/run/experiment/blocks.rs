@@ -252,7 +252,7 @@ pub(super) fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), Ru
 }
 
 /// Why a trial failed, and what its server printed.
-fn failure_detail(trial: &Trial) -> String {
+pub(crate) fn failure_detail(trial: &Trial) -> String {
     let mut detail = trial.detail.clone().unwrap_or_default();
     for failure in trial.load.iter().flat_map(LoadReport::wrong_bodies) {
         detail.push_str("\n  ");

@@ -12,6 +12,7 @@ mod open;
 mod replay;
 mod schedule;
 
+pub(crate) use blocks::failure_detail;
 pub use blocks::{ExperimentRun, RunError};
 pub use changed::ChangeError;
 pub use events::{EventHandler, ExperimentEvent};

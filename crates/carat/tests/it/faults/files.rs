@@ -90,7 +90,7 @@ fn intact_trials_of_a_damaged_file_are_salvaged_and_the_rest_is_run_again() {
         fs::write(folder.path("d.carat"), damaged).unwrap();
         folder.run(&["report", "d.carat"]).assert_code(1).assert_says("carat salvage d.carat -o");
         let ran = folder.run(&["salvage", "d.carat", "-o", "new.carat"]);
-        ran.assert_code(0).assert_says("were lost").assert_says("--resume -o new.carat");
+        ran.assert_code(0).assert_says("were lost").assert_says("-o new.carat --resume\n");
         folder.run(&[&COMPARE[..], &["--resume", "-o", "new.carat"]].concat()).assert_code(3);
         let same = trials(&folder, "new.carat") == expected;
         let kept = fs::read(folder.path("d.carat")).unwrap() == damaged;
