@@ -30,8 +30,6 @@ pub struct Forecast {
 pub struct Outlook {
     /// Blocks of the pilot that counted.
     pub blocks: u32,
-    /// The fewest blocks after which an experiment that allows more has a verdict.
-    pub first_verdict: u32,
     /// Seconds that one block takes, all its trials together.
     pub block_seconds: f64,
     /// The deciding metrics, then the guards.
@@ -58,8 +56,6 @@ pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
     let counted = first.iter().map(|pairs| pairs.known().len()).min()?;
     (!forecasts.is_empty()).then(|| Outlook {
         blocks: counted as u32,
-        first_verdict: Question { max_blocks: BUDGETS[BUDGETS.len() - 1], ..question.clone() }
-            .fewest_blocks(),
         block_seconds: blocks.seconds().unwrap_or(0.0),
         forecasts,
     })
@@ -158,12 +154,11 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_cannot_decide_detects_nothing_and_the_first_verdict_is_that_of_the_question() {
+    fn a_budget_that_cannot_decide_detects_nothing() {
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        for (variants, first, budget) in [(&names[..4], 10, 8), (&names, 11, 15)] {
+        for (variants, budget) in [(&names[..4], 8), (&names, 15)] {
             let question = Question { max_blocks: 6, ..Question::new(variants, RSS) };
             let outlook = forecast(&question, &pilot(6, variants)).unwrap();
-            assert_eq!(outlook.first_verdict, first);
             assert_eq!(outlook.forecasts[0].detectable[0].0, budget);
         }
     }

@@ -2,25 +2,38 @@
 
 use crate::numbers::{self, duration};
 use crate::text::written;
-use carat_analysis::{Forecast, Outlook};
+use carat_analysis::{Forecast, Outlook, Question};
 use std::fmt::{self, Write};
 
-/// Blocks and time by detectable difference, for every metric.
-pub fn forecast_text(outlook: &Outlook) -> String {
+/// From which block on a verdict is possible, in the dry run and in the forecast.
+pub fn first_verdict_text(question: &Question) -> String {
+    match question.first_verdict() {
+        Some(blocks) => format!("a verdict is possible from block {blocks} on"),
+        None => format!(
+            "{} cannot decide; {} can",
+            numbers::count(question.max_blocks as usize, "block"),
+            question.fewest_blocks()
+        ),
+    }
+}
+
+/// Blocks and time by detectable difference, for every metric; `question` is that of the experiment as it is planned.
+pub fn forecast_text(outlook: &Outlook, question: &Question) -> String {
     written(|out| {
-        write_blocks(out, outlook)?;
+        write_blocks(out, outlook, question)?;
         let mut forecasts = outlook.forecasts.iter();
         forecasts.try_for_each(|forecast| write_forecast(out, forecast, outlook.block_seconds))
     })
 }
 
-fn write_blocks(out: &mut String, outlook: &Outlook) -> fmt::Result {
+fn write_blocks(out: &mut String, outlook: &Outlook, question: &Question) -> fmt::Result {
     writeln!(
         out,
-        "From {} of {} each. A verdict is possible from block {} on. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.",
+        "From {} of {} each. The experiment has at most {}: {}. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.",
         numbers::count(outlook.blocks as usize, "block"),
         duration(outlook.block_seconds),
-        outlook.first_verdict
+        question.max_blocks,
+        first_verdict_text(question)
     )
 }
 
@@ -64,6 +77,10 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
+    fn question() -> Question {
+        Question::new(&["a", "b"], carat_model::metric::MEMORY_RSS_FINAL.id)
+    }
+
     fn outlook(block_seconds: f64) -> Outlook {
         let forecast = Forecast {
             metric: carat_model::metric::MEMORY_RSS_FINAL.id.to_owned(),
@@ -73,12 +90,19 @@ mod tests {
             requested: 0.0025,
             needed: Some((54, 400)),
         };
-        Outlook { blocks: 6, first_verdict: 8, block_seconds, forecasts: vec![forecast] }
+        Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }
+    }
+
+    #[test]
+    fn of_a_budget_that_cannot_decide_the_fewest_blocks_that_can_are_said() {
+        let text = |max_blocks| first_verdict_text(&Question { max_blocks, ..question() });
+        assert_eq!(text(3), "3 blocks cannot decide; 8 can");
+        assert_eq!(text(6), "a verdict is possible from block 6 on");
     }
 
     #[test]
     fn the_time_of_short_blocks_is_never_zero() {
-        let text = forecast_text(&outlook(0.04));
+        let text = forecast_text(&outlook(0.04), &question());
         assert!(text.starts_with("From 6 blocks of 40.00 ms each."), "{text}");
         assert!(text.contains("      8  320.00 ms  0.88 %"), "{text}");
         assert!(text.ends_with("requires 54 to 400 blocks, 2.2 s to 16 s\n"), "{text}");
@@ -87,8 +111,8 @@ mod tests {
     #[test]
     fn a_forecast_lists_blocks_time_and_detectable_difference() {
         assert_eq!(
-            forecast_text(&outlook(30.0)),
-            "From 6 blocks of 30 s each. A verdict is possible from block 8 on. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.\n\
+            forecast_text(&outlook(30.0), &question()),
+            "From 6 blocks of 30 s each. The experiment has at most 100: a verdict is possible from block 8 on. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.\n\
              \nmemory.rss.final: standard deviation of a single trial 0.41 % (0.30 % to 0.82 %)\n\
              \x20 blocks       time  detects a difference of about\n\
              \x20      8    4.0 min  0.88 %\n\

@@ -81,7 +81,7 @@ pub use exports::{
 };
 pub use facts::never_ready;
 pub use figures::{FIGURES_SCHEMA, figures};
-pub use forecast_text::forecast_text;
+pub use forecast_text::{first_verdict_text, forecast_text};
 pub use holders_text::holder_growth_text;
 pub use host_text::{host_lines, host_text, tree_text};
 pub use layout::Style;

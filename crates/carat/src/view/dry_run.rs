@@ -13,6 +13,7 @@ use carat_model::load::{
 use carat_model::{
     ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant, first_names, mask_secrets,
 };
+use carat_report::first_verdict_text;
 use carat_report::numbers::{count, duration, limit};
 use carat_report::text::shorten;
 use carat_stats::summary::median;
@@ -243,15 +244,7 @@ fn claims(info: &ExperimentInfo) -> String {
         controls => format!(" ({with_baseline} with the baseline, {controls} with a control)"),
     };
     let share = if claims > 1 { "share" } else { "has" };
-    let first = match question.first_verdict() {
-        Some(blocks) => format!("a verdict is possible from block {blocks} on"),
-        None => format!(
-            "{} cannot decide; {} can",
-            count(info.max_blocks as usize, "block"),
-            question.fewest_blocks()
-        ),
-    };
-    format!("{claims}{controls} {share} the error of 5 %; {first}")
+    format!("{claims}{controls} {share} the error of 5 %; {}", first_verdict_text(&question))
 }
 
 fn write_variant(out: &mut String, prepared: &PreparedVariant) -> fmt::Result {

@@ -1,11 +1,12 @@
 //! What an experiment can detect, from a few blocks.
 
+use crate::config::Experiment;
 use crate::run::experiment::{ExperimentRequest, FakeTrials, RunError};
 use crate::view::output;
 use crate::work::exit::Exit;
 use crate::work::trials::{prepare_experiment, run_trials};
 use anyhow::Context;
-use carat_analysis::{forecast, question};
+use carat_analysis::{Question, forecast, question};
 use carat_model::Results;
 use carat_report::{count, forecast_text, shell_line};
 use std::path::{Path, PathBuf};
@@ -57,9 +58,13 @@ impl Pilot {
 /// # Errors
 /// Where they are too few.
 pub(crate) fn print_forecast(path: &Path, results: &Results) -> anyhow::Result<Exit> {
-    let outlook = forecast(&question(&results.info), &results.trials).with_context(|| {
+    let asked = question(&results.info);
+    let outlook = forecast(&asked, &results.trials).with_context(|| {
         format!("{} has too few blocks that count for a forecast; five are needed", path.display())
     })?;
-    output::print_text(&forecast_text(&outlook))?;
+    // A pilot has fewer blocks than the experiment that it is for.
+    let planned = Experiment::parse(&results.info.plan_text, path, Path::new(""));
+    let max_blocks = planned.map_or(asked.max_blocks, |planned| planned.trials.max);
+    output::print_text(&forecast_text(&outlook, &Question { max_blocks, ..asked }))?;
     Ok(Exit::Fine)
 }

@@ -76,3 +76,22 @@ fn a_variant_that_breaks_a_guard_never_leads_however_much_it_saves() {
         assert!(lines.all(|line| line.contains('✗')), "{text}");
     }
 }
+
+#[test]
+fn plan_dry_run_and_verdict_name_the_same_block() {
+    let folder = folder("same-block", &["third", "fourth"]);
+    let fake = ["--fake", "71e6:1e5,65e6:1e5,71e6:1e5,70e6:1e5"];
+    let text = std::fs::read_to_string(folder.path("fake.toml")).unwrap();
+    for (budget, words, decide) in [
+        ("3", "3 blocks cannot decide; 10 can", "3 blocks cannot decide; 10 can, "),
+        ("8", "a verdict is possible from block 8 on", "Details "),
+        ("30", "a verdict is possible from block 10 on", "Details "),
+    ] {
+        folder.write("fake.toml", &format!("{text}[trials]\nmax = {budget}\nmargin = '2%'\n"));
+        folder.run(&["compare", "fake.toml", "--dry-run"]).assert_code(0).assert_says(words);
+        let pilot = ["plan", "fake.toml", "-o", &format!("{budget}.carat")];
+        let plan = folder.run(&[&pilot[..], &fake].concat());
+        plan.assert_code(0).assert_says(&format!("has at most {budget}: {words}. "));
+        folder.run(&[&["compare", "fake.toml", "--fresh"], &fake[..]].concat()).assert_says(decide);
+    }
+}
