@@ -93,7 +93,9 @@ fn write_delivery(page: &mut String) {
          `not verified` and why. A Ruby that does not listen is judged once it has worked for ten seconds.\n\n\
          What is applied is said as soon as the server has listened for three seconds. A setting that waits for a fork or for the end\n\
          of the boot is `not applied yet` until then, and within a minute it is applied or the message says what did not come: a server of\n\
-         one process forks no worker, so there is nothing to apply `prepare_fork` to.\n",
+         one process forks no worker, so there is nothing to apply `prepare_fork` to. Of a server other than Puma, Unicorn, Pitchfork and a Rails\n\
+         application that is loaded before the fork, `prepare_fork` only `seems applied` until a minute has shown no worker that loads the\n\
+         application itself.\n",
     );
 }
 

@@ -51,6 +51,8 @@ pub struct RuntimeReport {
     pub not_preloaded: u64,
     /// Settings for which there is nothing to do on this version of Ruby.
     pub needless: u64,
+    /// Settings that were applied on an application which is only assumed to be loaded.
+    pub assumed: u64,
     /// The extension because of which they did: its place in the list, from 1 on, and its packed version.
     pub unfit: Option<(u64, u64)>,
 }
@@ -66,6 +68,7 @@ impl RuntimeReport {
             left_out: page.runtime.get(Runtime::LeftOut).unwrap_or(0),
             not_preloaded: page.runtime.get(Runtime::NotPreloaded).unwrap_or(0),
             needless: page.runtime.get(Runtime::Needless).unwrap_or(0),
+            assumed: page.runtime.get(Runtime::Assumed).unwrap_or(0),
             unfit: page
                 .runtime
                 .get(Runtime::UnfitExtension)
@@ -109,6 +112,7 @@ impl RuntimeReport {
             (true, _, true) => {
                 SettingStatus::Partly(format!("without compaction, because {}", self.unfit_text()))
             }
+            (true, _, false) if is_set(self.assumed) => SettingStatus::Assumed,
             (true, _, false) => SettingStatus::Applied("the runtime reports it".into()),
             (false, true, true) => SettingStatus::NotApplied(self.unfit_text()),
             (false, true, false) => SettingStatus::NotApplied(
@@ -167,6 +171,8 @@ impl Moment {
 pub enum SettingStatus {
     /// It is in effect, by this evidence.
     Applied(String),
+    /// The runtime reports it, but the application may be one that each worker loads itself.
+    Assumed,
     /// It is in effect without a part, for this reason.
     Partly(String),
     /// It acts only at a moment that has not come yet.
@@ -186,9 +192,9 @@ pub enum SettingStatus {
 }
 
 impl SettingStatus {
-    /// Whether it acts at a moment that has not come yet.
+    /// Whether it acts at a moment that has not come yet, or workers may still show that it has not.
     pub fn is_pending(&self) -> bool {
-        matches!(self, Self::NotYet(_) | Self::NotForked(_))
+        matches!(self, Self::NotYet(_) | Self::NotForked(_) | Self::Assumed)
     }
 
     /// Whether it is as good as it can become. A worker that has loaded the application itself may still fork others.
@@ -312,6 +318,8 @@ mod tests {
         }
         let other = RuntimeReport { requested: requested.map(|sum| sum + 1), ..report };
         assert_eq!(word(&other.status("trim", request, Moment::Boot)), "unknown");
+        let assumed = RuntimeReport { assumed: 0b10, ..report };
+        assert_eq!(word(&assumed.status("trim", request, Moment::Boot)), "assumed");
         let by_workers = RuntimeReport { not_preloaded: 0b1, needless: 0b100, ..report };
         for (name, expected) in [("compact", "not preloaded"), ("yjit", "needless")] {
             assert_eq!(word(&by_workers.status(name, request, Moment::Boot)), expected, "{name}");

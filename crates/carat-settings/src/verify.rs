@@ -21,6 +21,10 @@ impl fmt::Display for SettingCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (status, reason) = match &self.status {
             SettingStatus::Applied(reason) => ("applied", reason.as_str()),
+            SettingStatus::Assumed => (
+                "seems applied",
+                "the runtime reports it, and no worker has loaded the application itself so far",
+            ),
             SettingStatus::Partly(reason) => ("partly applied", reason.as_str()),
             SettingStatus::NotYet(reason) => ("not applied yet", reason.as_str()),
             SettingStatus::NotForked(reason) => ("not applied yet", *reason),
@@ -126,6 +130,7 @@ pub(crate) mod tests {
     pub(crate) fn word(status: &SettingStatus) -> &'static str {
         match status {
             SettingStatus::Applied(_) => "applied",
+            SettingStatus::Assumed => "assumed",
             SettingStatus::Partly(_) => "partly",
             SettingStatus::NotYet(_) | SettingStatus::NotForked(_) => "not yet",
             SettingStatus::NotApplied(_) => "not applied",

@@ -15,6 +15,7 @@ module CaratRuntime
     RACK_SERVERS = { Puma: :Launcher, Unicorn: :HttpServer, Pitchfork: :HttpServer }.freeze
 
     @loaded = false
+    @certain = false
     @missing_files = nil
 
     class << self
@@ -33,8 +34,15 @@ module CaratRuntime
         !loaded? && RACK_SERVERS.any? { |gem, server| running?(gem, server) }
       end
 
+      # Whether this process knew before its last fork that an application is loaded. Not asked in a child, which would look
+      # through all objects.
+      def certain?
+        @loaded || @certain
+      end
+
       def before_fork
         @forker = Process.pid
+        @certain ||= loaded?
       end
 
       def in_child

@@ -228,6 +228,7 @@ module CaratRuntime
 
     def applied
       CaratRuntime.clear_bit(:not_preloaded, @bit)
+      CaratRuntime.set_bit(:assumed, @bit) if preloads? && !Application.certain?
       CaratRuntime.set_bit(:applied, @bit)
     end
 

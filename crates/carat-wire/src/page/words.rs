@@ -286,6 +286,8 @@ words! {
         NotPreloaded = "not_preloaded",
         /// Settings for which there is nothing to do on this version of Ruby, with the same bits.
         Needless = "needless",
+        /// Settings that were applied on an application which is only assumed to be loaded, with the same bits.
+        Assumed = "assumed",
     }
 }
 

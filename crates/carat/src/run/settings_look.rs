@@ -231,7 +231,8 @@ fn is_same_program(one: &ProcessChecks, other: &ProcessChecks) -> bool {
 
 /// Whether it is in effect, at least in part.
 pub fn is_applied(check: &SettingCheck) -> bool {
-    matches!(check.status, SettingStatus::Applied(_) | SettingStatus::Partly(_))
+    use SettingStatus::{Applied, Assumed, Partly};
+    matches!(check.status, Applied(_) | Assumed | Partly(_))
 }
 
 /// Whether a later look may show more.
@@ -248,7 +249,10 @@ fn rank_within(status: &SettingStatus) -> u8 {
         SettingStatus::NotApplied(_) => 4,
         // What one process left out is said, although another has the whole setting.
         SettingStatus::Partly(_) => 3,
-        SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unchanged => 2,
+        SettingStatus::Applied(_)
+        | SettingStatus::Assumed
+        | SettingStatus::Needless
+        | SettingStatus::Unchanged => 2,
         SettingStatus::NotYet(_) | SettingStatus::NotForked(_) => 1,
         SettingStatus::Unknown(_) => 0,
     }
@@ -260,7 +264,7 @@ fn rank_among(status: &SettingStatus) -> u8 {
         SettingStatus::NotApplied(_) | SettingStatus::NotPreloaded => 4,
         SettingStatus::Unknown(_) => 3,
         SettingStatus::NotYet(_) | SettingStatus::NotForked(_) => 2,
-        SettingStatus::Partly(_) => 1,
+        SettingStatus::Partly(_) | SettingStatus::Assumed => 1,
         SettingStatus::Applied(_) | SettingStatus::Needless | SettingStatus::Unchanged => 0,
     }
 }

@@ -256,9 +256,15 @@ impl Watch {
         lines
     }
 
-    /// A setting whose moment did not come.
+    /// A setting whose moment did not come, or of which no worker showed otherwise.
     fn never_applied(&self, check: &SettingCheck, now: Duration, has_ended: bool) -> String {
         let served = now.saturating_sub(self.since).as_secs();
+        if check.status == SettingStatus::Assumed {
+            return format!(
+                "{} applied: the runtime reports it, and no worker loaded the application itself in {served} s",
+                check.setting
+            );
+        }
         let when = match has_ended {
             true => "before the server ended".to_owned(),
             false => format!("in the {served} s that the server was seen to serve"),
@@ -378,6 +384,23 @@ mod tests {
         let (_, said) = verified(&[forked(2), alone(60)], false);
         assert!(
             said.last().unwrap().ends_with(": no preloaded application has forked"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn what_was_done_for_an_assumed_application_is_called_applied_only_at_the_end() {
+        let server = |at, status| (at, look(ServingBy::Listening, 2, status));
+        let assumed = |at| server(at, SettingStatus::Assumed);
+        let (decided, said) = verified(&[assumed(1), assumed(4), assumed(59)], false);
+        assert!(!decided);
+        assert!(said[0].starts_with("trim=idle seems applied: "), "{said:?}");
+        let end = "trim=idle applied: the runtime reports it, and no worker loaded the application itself in 58 s";
+        assert_eq!(said[1..], [end]);
+        let own = |at| server(at, SettingStatus::NotPreloaded);
+        let (decided, said) = verified(&[assumed(1), assumed(4), own(12)], false);
+        assert!(
+            decided && said.len() == 2 && said[1].starts_with("trim=idle NOT APPLIED"),
             "{said:?}"
         );
     }

@@ -230,6 +230,25 @@ fn a_server_that_forks_nothing_is_told_soon_what_is_applied_and_at_its_end_what_
 }
 
 #[test]
+fn where_workers_load_the_application_late_nothing_is_called_applied_for_it() {
+    require!(Ruby);
+    let folder = Folder::new("late");
+    for number in 0..30 {
+        folder.write(&format!("part{number}.rb"), "");
+    }
+    // No server that the runtime knows, so that the application is only assumed to be loaded when it forks.
+    let server = "require 'socket'\nserver = TCPServer.new('127.0.0.1', 0)\n\
+        fork { sleep 6; 30.times { |number| require_relative \"part#{number}\" }; sleep 12 }\nProcess.wait";
+    let script = folder.write("server.rb", server).display().to_string();
+    let ran = folder.run(&["exec", "--verify", "prepare_fork=full", "--", "ruby", &script]);
+    ran.assert_says(
+        "carat verify: prepare_fork=full seems applied: the runtime reports it, and no",
+    );
+    ran.assert_says("carat verify: prepare_fork=full NOT APPLIED: workers load the application");
+    assert!(!ran.talk.contains("prepare_fork=full applied"), "{}", ran.talk);
+}
+
+#[test]
 fn without_a_setting_there_is_nothing_to_verify() {
     let folder = Folder::new("verify");
     let ran = folder.run(&["exec", "--verify", "--", "true"]);

@@ -454,6 +454,8 @@ pub(super) fn not_in_effect(checks: &[SettingCheck]) -> Vec<String> {
             Some(check.to_string())
         }
         SettingStatus::Applied(_)
+        // No worker has shown otherwise in the whole trial.
+        | SettingStatus::Assumed
         | SettingStatus::Needless
         | SettingStatus::Unchanged
         | SettingStatus::Unknown(_) => None,
