@@ -1,5 +1,6 @@
 //! The text of an experiment file that a person will read and edit: small, in one order, with its reasons as comments.
 
+use carat_model::plain;
 use std::fmt::Write;
 
 /// A variant: its name, one line of what it needs, and what it sets, as a line of TOML.
@@ -44,7 +45,8 @@ impl ExperimentText {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         for comment in &self.comments {
-            writeln!(out, "# {comment}")?;
+            // TOML forbids control characters in comments too, and a comment can quote a file of the app.
+            writeln!(out, "# {}", plain(comment))?;
         }
         writeln!(out, "name = {}\n\n[server]", quoted(&self.name))?;
         let command = self.command.iter().map(|word| quoted(word)).collect();

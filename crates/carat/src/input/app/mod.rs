@@ -10,7 +10,7 @@ mod text;
 
 pub use text::AppFolderError;
 
-use crate::input::app::procfile::{procfile_words, web_process};
+use crate::input::app::procfile::{AppProcess, processes, procfile_words};
 use crate::input::app::puma::PumaConfig;
 use crate::input::app::rails::RailsApp;
 use crate::input::app::read_pages::most_read;
@@ -28,15 +28,15 @@ pub struct AppFolder {
     /// Versions of gems by name; `None` without a lock file.
     gems: Option<BTreeMap<String, String>>,
     has_gemfile: bool,
-    has_procfile: bool,
-    /// The command of the process `web` in the Procfile.
-    web: Option<String>,
+    /// Processes of the Procfile; `None` without one.
+    procfile: Option<Vec<AppProcess>>,
     puma: Option<PumaConfig>,
     /// The configuration of Unicorn: where it is and its text.
     unicorn: Option<(&'static str, String)>,
     rackup: bool,
     rails: Option<RailsApp>,
-    jobs: bool,
+    /// Where Sidekiq is configured.
+    jobs: Option<&'static str>,
     dockerfile: Option<String>,
     /// A page that a file of Sinatra's names.
     page: Option<String>,
@@ -53,7 +53,6 @@ impl AppFolder {
         if !folder.is_dir() {
             return Err(AppFolderError::NoFolder(folder.to_owned()));
         }
-        let procfile = text_in(folder, "Procfile")?;
         let lock = text_in(folder, "Gemfile.lock")?;
         let gems = lock.as_deref().map(gems);
         let has_gem = |name: &str| gems.as_ref().is_some_and(|gems| gems.contains_key(name));
@@ -67,13 +66,14 @@ impl AppFolder {
         let found = Self {
             name: real.file_name().map_or("app".into(), |name| plain_name(&name.to_string_lossy())),
             has_gemfile: lock.is_some() || folder.join("Gemfile").exists(),
-            has_procfile: procfile.is_some(),
-            web: procfile.as_deref().and_then(web_process),
+            procfile: text_in(folder, "Procfile")?.as_deref().map(processes),
             puma: puma.map(|(name, text)| PumaConfig { name, text }),
             unicorn: first_text(folder, ["config/unicorn.rb", "unicorn.rb"])?,
             rackup: folder.join("config.ru").exists(),
             rails: RailsApp::look(folder, has_gem)?,
-            jobs: folder.join("config/sidekiq.yml").exists() || folder.join("sidekiq.yml").exists(),
+            jobs: ["config/sidekiq.yml", "sidekiq.yml"]
+                .into_iter()
+                .find(|name| folder.join(name).exists()),
             dockerfile: text_in(folder, "Dockerfile")?,
             page: pages.into_iter().next(),
             // Only a proposal comes from it, so a log that must not be read hinders nobody.
@@ -81,17 +81,58 @@ impl AppFolder {
             gems,
         };
         let is_app =
-            found.rackup || found.rails.is_some() || found.has_gemfile || found.has_procfile;
+            found.rackup || found.rails.is_some() || found.has_gemfile || found.procfile.is_some();
         match (is_app, found.serves()) {
             (false, _) => Err(AppFolderError::NoApp(folder.to_owned())),
-            // Only jobs: a web server that is not there cannot be measured.
-            (true, false) if found.jobs => Err(AppFolderError::OnlyJobs(folder.to_owned())),
-            _ => Ok(found),
+            // A web server that cannot start cannot be measured.
+            (true, false) => Err(found.no_server(folder)),
+            (true, true) => Ok(found),
         }
     }
 
+    /// Whether something is known that a web server would serve.
     fn serves(&self) -> bool {
-        self.rackup || self.rails.is_some() || self.web.is_some() || self.puma.is_some()
+        // Servers look for config.ru unless they are told otherwise, which Puma's configuration can do.
+        let by_puma = self.puma.as_ref().is_some_and(PumaConfig::names_app);
+        self.rackup || self.rails.is_some() || self.web().is_some() || by_puma
+    }
+
+    fn no_server(&self, folder: &Path) -> AppFolderError {
+        let others = self.others();
+        let named: Vec<String> =
+            others.iter().map(|(place, one)| format!("{place} ({})", one.line)).collect();
+        let what = match others.first() {
+            Some((_, one)) => {
+                let (record, how) = one.measured_by();
+                format!(
+                    "it has {}; to measure the memory of the first over time: {record}; {}",
+                    named.join(", "),
+                    how
+                )
+            }
+            None => "write the file by hand (docs/reference/experiment.md)".to_owned(),
+        };
+        AppFolderError::NoServer { folder: folder.to_owned(), what }
+    }
+
+    /// The line that starts the process `web` of the Procfile.
+    fn web(&self) -> Option<&str> {
+        let web = self.procfile.iter().flatten().find(|one| one.name == "web")?;
+        Some(&web.line)
+    }
+
+    /// Processes beside the web server, and where each was found.
+    fn others(&self) -> Vec<(String, AppProcess)> {
+        let named = self.procfile.iter().flatten().filter(|one| one.name != "web");
+        let mut others: Vec<(String, AppProcess)> =
+            named.map(|one| (format!("`{}` of the Procfile", one.name), one.clone())).collect();
+        if let Some(file) = self.jobs
+            && !others.iter().any(|(_, one)| one.line.contains("sidekiq"))
+        {
+            let line = self.bundled(&["sidekiq"]).join(" ");
+            others.push((file.to_owned(), AppProcess { name: "sidekiq".into(), line }));
+        }
+        others
     }
 
     fn gem(&self, name: &str) -> Option<&str> {
@@ -107,7 +148,7 @@ impl AppFolder {
     fn command(&self) -> (Vec<String>, String) {
         let puma_is_there = self.puma.is_some() || self.gem("puma").is_some();
         // The Procfile first: it is what starts the app in production.
-        if let Some(web) = &self.web {
+        if let Some(web) = self.web() {
             return (procfile_words(web), "the command is that of `web` in the Procfile".into());
         }
         if puma_is_there {
@@ -211,11 +252,11 @@ impl AppFolder {
     /// What the files do not say of how it is started.
     fn unknown_start(&self) -> Vec<String> {
         let mut open = Vec::new();
-        if self.has_procfile && self.web.is_none() {
+        if self.procfile.is_some() && self.web().is_none() {
             open.push("what starts it in production: the Procfile has no process `web`".to_owned());
         }
         let (words, _) = self.command();
-        if words.iter().any(|word| word == "rackup") && self.web.is_none() {
+        if words.iter().any(|word| word == "rackup") && self.web().is_none() {
             open.push("which server it has: `rackup` is a guess".to_owned());
         }
         let reads_variable = self.puma.as_ref().is_some_and(|puma| puma.text.contains("PORT"));
@@ -262,9 +303,13 @@ impl AppFolder {
                 open.push(text);
             }
         }
-        if self.jobs {
-            open.push("how much Sidekiq takes: only the web server is measured here".to_owned());
-        }
+        open.extend(self.others().into_iter().map(|(place, one)| {
+            let (record, how) = one.measured_by();
+            format!(
+                "what {place} takes ({}): only the web server is measured here. Its memory over time: {record}; {how}",
+                one.line
+            )
+        }));
         let preload = self.dockerfile.as_deref().and_then(preloaded_in_dockerfile);
         open.extend(
             preload.map(|line| format!("whether the Dockerfile's `{line}` is in effect here too")),

@@ -1,17 +1,50 @@
-//! The command of the web process in a Procfile.
+//! The processes of a Procfile, and their commands.
+
+use carat_report::shell_line;
 
 /// What makes a line of a Procfile one for a shell.
 const SHELL: [char; 14] = ['|', '&', ';', '<', '>', '(', ')', '`', '*', '~', '\\', '$', '"', '\''];
 
-pub(super) fn web_process(procfile: &str) -> Option<String> {
-    let command = procfile.lines().find_map(|line| line.trim().strip_prefix("web:"))?.trim();
-    (!command.is_empty()).then(|| command.to_owned())
+/// A process of an app: what names it, and the line that starts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AppProcess {
+    pub(super) name: String,
+    pub(super) line: String,
+}
+
+impl AppProcess {
+    /// The command that measures it, and what describes its load.
+    pub(super) fn measured_by(&self) -> (String, &'static str) {
+        let words: Vec<String> = match needs_shell(&self.line) {
+            true => ["sh", "-c", &self.line].map(str::to_owned).to_vec(),
+            false => self.line.split_whitespace().map(str::to_owned).collect(),
+        };
+        let record = ["carat", "record", "--"].map(str::to_owned);
+        let how = match self.line.contains("sidekiq") {
+            true => "under a load of jobs: docs/how-to/sidekiq.md",
+            false => "under a load: docs/reference/load.md",
+        };
+        (shell_line(&[&record[..], &words].concat()), how)
+    }
+}
+
+/// What a Procfile starts: `NAME: COMMAND`, one a line. `release` is none of it: it runs once, before a version is deployed.
+pub(super) fn processes(procfile: &str) -> Vec<AppProcess> {
+    let lines = procfile.lines().filter_map(|line| line.trim().split_once(':'));
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    lines
+        .map(|(name, line)| AppProcess { name: name.to_owned(), line: line.trim().to_owned() })
+        .filter(|one| is_name(&one.name) && one.name != "release" && !one.line.is_empty())
+        .collect()
 }
 
 /// The words of a line of a Procfile, with carat's port; a shell runs what needs one.
 pub(super) fn procfile_words(line: &str) -> Vec<String> {
     let line = without_braces(line);
-    match line.contains(SHELL) || has_variable_first(&line) {
+    match needs_shell(&line) {
         true => ["sh".to_owned(), "-c".to_owned(), replacing_the_shell(&line)].to_vec(),
         false => line.split_whitespace().map(str::to_owned).collect(),
     }
@@ -30,6 +63,10 @@ fn replacing_the_shell(line: &str) -> String {
     // The shell's `exec` takes no assignments.
     let env = if has_variable_first(last) { "env " } else { "" };
     format!("{before}{gap}exec {env}{last}")
+}
+
+fn needs_shell(line: &str) -> bool {
+    line.contains(SHELL) || has_variable_first(line)
 }
 
 fn has_variable_first(line: &str) -> bool {

@@ -23,6 +23,11 @@ impl PumaConfig {
         statements(&self.text).any(|line| line.starts_with(word))
     }
 
+    /// Whether it says what to serve, so that no config.ru is needed.
+    pub(super) fn names_app(&self) -> bool {
+        ["rackup", "app"].iter().any(|method| self.last(method).is_some())
+    }
+
     /// Whether it forks workers, as far as its text says: the number can be the program's.
     pub(super) fn forks(&self) -> bool {
         self.last("workers").is_some_and(|number| last_number(number) != Some(0))

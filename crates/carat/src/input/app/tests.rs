@@ -78,6 +78,59 @@ fn the_web_process_of_a_procfile_comes_first_and_gets_carats_port() {
 }
 
 #[test]
+fn other_processes_of_a_procfile_are_named_with_what_measures_them() {
+    let lines = "# two\nrelease: bin/migrate\nweb: puma -p $PORT\nworker: bundle exec sidekiq -c 5\n\
+                 clock-2: A=1 ruby clock.rb\nbroken\nempty:\n";
+    let (text, unknown) = written(&[("Procfile", lines), ("config/sidekiq.yml", "")]);
+    let of_others: Vec<_> = unknown.iter().filter(|one| one.contains("of the Procfile")).collect();
+    assert_eq!(
+        of_others,
+        [
+            "what `worker` of the Procfile takes (bundle exec sidekiq -c 5): only the web server is measured here. \
+             Its memory over time: carat record -- bundle exec sidekiq -c 5; under a load of jobs: docs/how-to/sidekiq.md",
+            "what `clock-2` of the Procfile takes (A=1 ruby clock.rb): only the web server is measured here. \
+             Its memory over time: carat record -- sh -c 'A=1 ruby clock.rb'; under a load: docs/reference/load.md",
+        ]
+    );
+    assert!(
+        text.contains("that of `web` in the Procfile") && text.contains(of_others[0]),
+        "{text}"
+    );
+    assert_eq!(unknown.iter().filter(|one| one.contains("idekiq")).count(), 1, "{unknown:?}");
+    assert!(!text.contains("migrate"), "{text}");
+    let (text, _) = written(&[("Procfile", "worker: bin/jobs\n"), ("config.ru", "run App")]);
+    assert!(text.contains("`worker` of the Procfile takes (bin/jobs)"), "{text}");
+}
+
+#[test]
+fn nothing_is_written_where_no_web_server_could_start() {
+    let worker = ("Procfile", "worker: bundle exec sidekiq\nclock: ruby clock.rb\n");
+    for (files, expected) in [
+        (&[worker][..], "carat record -- bundle exec sidekiq;"),
+        (&[worker, ("Gemfile.lock", LOCK)], "`clock` of the Procfile (ruby clock.rb)"),
+        (&[("Procfile", "web:\n")], "no `web` in a Procfile"),
+        (&[("Gemfile", ""), ("Gemfile.lock", LOCK)], "docs/reference/experiment.md"),
+        (&[("Gemfile", ""), ("config/puma.rb", "workers 2\nport 3000\n")], "no config.ru"),
+        (&[("Gemfile", ""), ("config/unicorn.rb", "preload_app true")], "no config.ru"),
+    ] {
+        let folder = folder(files);
+        let error = AppFolder::look(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    let (text, _) = written(&[("Gemfile", ""), ("config/puma.rb", "rackup 'web.ru'\n")]);
+    assert!(text.contains("\"puma\""), "{text}");
+}
+
+#[test]
+fn characters_that_toml_forbids_in_a_comment_do_not_break_the_file() {
+    let (text, _) = written(&[
+        ("Procfile", "web: puma -p $PORT\nworker: echo \u{1b}[31m \r x\n"),
+        ("Dockerfile", "ENV LD_PRELOAD=\u{7}x\n"),
+    ]);
+    assert!(text.contains("`worker`") && text.contains("LD_PRELOAD"), "{text}");
+}
+
+#[test]
 fn what_is_guessed_of_the_start_is_said_to_be_unknown() {
     let port = "whether its server listens on the free port";
     for (files, expected) in [
@@ -109,7 +162,8 @@ fn a_folder_without_an_app_and_a_file_that_cannot_be_read_are_named() {
     };
     assert!(look(&[]).contains("has no Ruby app"), "an empty folder");
     assert!(look(&[("main.py", "x"), ("Dockerfile", "FROM x")]).contains("has no Ruby app"));
-    assert!(look(&[("config/sidekiq.yml", ":queues: []"), ("Gemfile", "")]).contains("only jobs"));
+    let jobs = look(&[("config/sidekiq.yml", ":queues: []"), ("Gemfile", "")]);
+    assert!(jobs.contains("config/sidekiq.yml (bundle exec sidekiq)"), "{jobs}");
     let of_folder = look(&[("Gemfile.lock/x", ""), ("config.ru", "")]);
     assert!(of_folder.contains("Gemfile.lock cannot be read: it is no file"), "{of_folder}");
     let broken = folder(&[("config.ru", "")]);

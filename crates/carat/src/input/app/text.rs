@@ -22,9 +22,9 @@ pub enum AppFolderError {
     )]
     Unreadable { path: PathBuf, reason: String },
     #[error(
-        "only jobs are in {0} (config/sidekiq.yml and no config.ru): a load of jobs is written by hand, see docs/reference/load.md"
+        "nothing in {folder} starts a web server: there is no config.ru and no `web` in a Procfile; {what}"
     )]
-    OnlyJobs(PathBuf),
+    NoServer { folder: PathBuf, what: String },
 }
 
 /// The text of a file of a folder; `None` if there is none of that name.
