@@ -8,7 +8,7 @@ use crate::text::{one_line, written};
 use carat_model::Bytes;
 use carat_model::OutsideReading;
 use carat_outside::census::{Census, CensusPart};
-use carat_outside::who::{ClassHolders, CountedWay, SoleHolder, WhoCensus};
+use carat_outside::who::{ClassHolders, CountedWay, KeeperKind, SoleHolder, WhoCensus};
 use carat_redact::Audience;
 use carat_redact::redact_outside;
 use std::fmt::{self, Write};
@@ -70,7 +70,13 @@ fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt:
         one_line(&census.ruby),
         grouped_count(all, "object"),
     )?;
-    write_who(out, who, unknown.is_none(), (&census.process.to_string(), class))
+    let target = census.process.to_string();
+    write_who(out, who, unknown.is_none(), (&target, class))?;
+    if class.is_none() && own_class(who).is_none() {
+        let who = explain_who(&target, None);
+        writeln!(out, "Next: {who} --json > who.json; later {who} --since who.json")?;
+    }
+    Ok(())
 }
 
 /// What is told of a process or a dump; `target` is how it is called on the command line, and `knows_garbage` whether what the
@@ -98,22 +104,39 @@ fn write_who(
         let ways = grouped_count(who.left_out, "way");
         writeln!(out, "  {ways} changed while they were read, and are left out")?;
     }
-    match (class, who.classes.first()) {
-        (None, Some(first)) => {
-            writeln!(out, "Next: {}", explain_who(target, Some(&first.name)))
-        }
+    match (class, own_class(who)) {
+        (None, Some(own)) => writeln!(out, "Next: {}", explain_who(target, Some(own))),
         _ => Ok(()),
     }
 }
 
-/// The command that says who keeps the objects of a class, or those with most memory.
+/// The class to ask about next: of those with most bytes the first that is the app's or a library's, or else the one nearest to the
+/// largest holder.
+fn own_class(who: &WhoCensus) -> Option<&str> {
+    let largest = who.classes.iter().map(|class| class.name.as_str());
+    let of_holders = who.holders.iter().flat_map(|holder| {
+        let steps = holder.way.steps.iter().map(|step| &step.of);
+        let objects = std::iter::once(&holder.way.object).chain(steps);
+        objects.filter(|one| one.kind == KeeperKind::Object).map(|one| one.name.as_str())
+    });
+    largest.chain(of_holders).find(|name| says_something(name))
+}
+
+/// Classes of Ruby itself, of which every program has objects for many reasons: who keeps them is a long list that answers nothing.
+const EVERYWHERE: &str = "Array BasicObject Binding Class Complex Encoding Enumerator Fiber File Float Hash IO Integer MatchData \
+     Method Module Monitor Object Proc Range Rational Regexp Set String Struct Symbol Thread Thread::Mutex Time UnboundMethod";
+
+/// Whether a name is that of a class, and of one that few parts of a program use.
+fn says_something(name: &str) -> bool {
+    // Objects without a class, and classes without a name, are called otherwise.
+    name.starts_with(char::is_uppercase) && !EVERYWHERE.split(' ').any(|one| one == name)
+}
+
+/// The command that says who keeps the objects of a class, or those with most memory; the latter also where the class says nothing.
 pub fn explain_who(target: &str, class: Option<&str>) -> String {
-    let name = class.map(one_line);
+    let name = class.filter(|name| says_something(name)).map(one_line);
     let mut words: Vec<String> = ["carat", "explain", target].map(one_line).into();
-    match name {
-        Some(name) if name.starts_with('-') => words.push(format!("--who={name}")),
-        name => words.extend(["--who".to_owned()].into_iter().chain(name)),
-    }
+    words.extend(["--who".to_owned()].into_iter().chain(name));
     // Quoted, because who copies the line runs what an observed process has chosen.
     shell_line(&words)
 }
@@ -189,7 +212,7 @@ fn write_holders(out: &mut String, who: &WhoCensus) -> fmt::Result {
 mod tests {
     use super::*;
     use carat_outside::census::UnknownPart;
-    use carat_outside::who::{Holder, KeeperKind, Way, WayLink, WayRoot, WayStep};
+    use carat_outside::who::{Holder, Way, WayLink, WayRoot, WayStep};
 
     fn way(class: &str, root: Option<WayRoot>) -> Way {
         let object = Holder { name: class.into(), ..Holder::default() };
@@ -239,15 +262,32 @@ mod tests {
 
     #[test]
     fn a_name_that_a_shell_would_obey_is_quoted_in_the_next_command() {
-        for (name, expected) in [
-            ("X; touch /tmp/p", "--who 'X; touch /tmp/p'\n"),
-            ("--output=/x", "explain 7 --who=--output=/x\n"),
-        ] {
-            let mut census = who();
-            census.classes[0].name = name.into();
-            let text = who_text(&reading(Some(census)), None);
-            assert!(text.ends_with(expected), "{text}");
-        }
+        let mut census = who();
+        census.classes[0].name = "X; touch /tmp/p".into();
+        let text = who_text(&reading(Some(census)), None);
+        assert!(text.ends_with("--who 'X; touch /tmp/p'\n"), "{text}");
+        assert_eq!(explain_who("7", Some("--output=/x")), "carat explain 7 --who");
+    }
+
+    #[test]
+    fn the_next_command_names_a_class_that_says_something_or_none() {
+        let mut census = who();
+        let string = ClassHolders { name: "String".into(), ..ClassHolders::default() };
+        census.classes.insert(0, string.clone());
+        let next = |census: &WhoCensus| {
+            let text = who_text(&reading(Some(census.clone())), None);
+            text.lines().last().unwrap().to_owned()
+        };
+        assert_eq!(next(&census), "Next: carat explain 7 --who Visit");
+        let internal = ClassHolders { name: "(code)".into(), ..ClassHolders::default() };
+        census.classes = vec![internal, string];
+        let since = "Next: carat explain 7 --who --json > who.json; later carat explain 7 --who --since who.json";
+        assert_eq!(next(&census), since);
+        assert!(!dump_who_text(&census, "a.jsonl", None).contains("Next"));
+        census.holders[0].way = way("Hash", None);
+        assert_eq!(next(&census), "Next: carat explain 7 --who AuditLog");
+        assert_eq!(explain_who("7", Some("String")), "carat explain 7 --who");
+        assert_eq!(explain_who("7", Some("Visit")), "carat explain 7 --who Visit");
     }
 
     #[test]
