@@ -18,6 +18,8 @@ const BAR: usize = 24;
 const ARENAS: usize = 5;
 /// A share of memory that nothing divides into live and free below this is not mentioned.
 const UNKNOWN: f64 = 0.01;
+/// A share of memory from which on a part beside the largest is named on the first screen.
+const WORTH_NAMING: f64 = 0.05;
 /// Parts named by a finding; `--json` has all.
 const PARTS: usize = 2;
 /// Files named in one line; `--json` has more.
@@ -31,10 +33,28 @@ pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
     written(|out| write_ledger(out, &ledger).and_then(|()| write_findings(out, findings)))
 }
 
-/// The parts alone, for the first screen.
+/// The table of the parts alone.
 pub fn parts_text(ledger: &Ledger) -> String {
     let (_, ledger) = redact_ledger("", ledger, Audience::Own);
     written(|out| write_parts(out, &ledger))
+}
+
+/// The parts beside the largest in one line, in the form of a diagnosis, with what is unexplained.
+pub fn rest_text(ledger: &Ledger) -> String {
+    let share = |part: &LedgerPart| part.pss.0 as f64 / ledger.pss.0.max(1) as f64;
+    let mut parts: Vec<&LedgerPart> = ledger.parts.iter().collect();
+    // Stable, so that of equals the first is the largest, which has a row of its own.
+    parts.sort_by_key(|part| std::cmp::Reverse(part.pss));
+    let rest = parts.iter().skip(1);
+    let (named, small): (Vec<&LedgerPart>, Vec<_>) =
+        rest.partition(|part| share(part) >= WORTH_NAMING);
+    let named = named.iter().map(|part| format!("{} {}", part.kind.label(), part.pss));
+    let sum: Bytes = small.iter().map(|part| part.pss).sum();
+    let small = (sum > Bytes(0)).then(|| format!("{} {sum}", count(small.len(), "smaller part")));
+    let sign = if ledger.unexplained < 0 { "−" } else { "" };
+    let unexplained = percent_of(ledger.unexplained.unsigned_abs() as f64, ledger.pss, 1);
+    let all = named.chain(small).chain([format!("unexplained {sign}{unexplained}")]);
+    format!("rest     {}\n", all.collect::<Vec<_>>().join("; "))
 }
 
 fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
@@ -521,6 +541,24 @@ mod tests {
             "75.00 MB proportional (PSS) in 2 processes, 1.55 × the least this app can have\n";
         assert!(text.contains(heading), "{text}");
         assert!(!ledger_text(&example(), &[]).contains("the least"), "one process");
+    }
+
+    #[test]
+    fn the_rest_of_the_parts_is_one_line_with_what_is_unexplained() {
+        let mut ledger = example();
+        let part = |kind, pss| LedgerPart { kind, pss: Bytes(pss), ..ledger.parts[0] };
+        let more = [
+            part(PartKind::Stacks, 100_000),
+            part(PartKind::MallocFree, 200_000),
+            part(PartKind::SlotsLive, 9_500_000),
+        ];
+        ledger.parts.extend(more);
+        assert_eq!(
+            rest_text(&ledger),
+            "rest     Ruby slots, live 9.50 MB; code and files 9.10 MB; 2 smaller parts 0.30 MB; unexplained 2.2 %\n"
+        );
+        ledger.unexplained = -40_000;
+        assert!(rest_text(&ledger).ends_with("; unexplained −0.1 %\n"), "{}", rest_text(&ledger));
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub use forecast_text::{first_verdict_text, forecast_text};
 pub use holders_text::holder_growth_text;
 pub use host_text::{host_lines, host_text, tree_text};
 pub use layout::Style;
-pub use ledger_text::{ledger_text, parts_text};
+pub use ledger_text::{ledger_text, parts_text, rest_text};
 pub use markdown::{MARKER, markdown};
 pub use numbers::{count, duration, percent};
 pub use page::{

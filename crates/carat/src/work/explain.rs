@@ -24,7 +24,7 @@ use carat_proc::process::ProcRoot;
 use carat_report::{
     Audience, CensusTextOptions, DiagnosisTarget, OutputForm, census_text, diagnosis_text,
     holder_growth_text, ledger_html, ledger_text, next_text, parts_text, redact_outside,
-    redact_recording, shell_line, unshared_text, who_text,
+    redact_recording, rest_text, shell_line, unshared_text, who_text,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -284,15 +284,18 @@ fn print_text(request: &ExplainRequest, explained: &Explained) -> anyhow::Result
         }
     }
     if is_diagnosed {
-        output::print_text(&(diagnosis_text(diagnosis) + "\n"))?;
+        output::print_text(&diagnosis_text(diagnosis))?;
     }
-    if request.is_detailed(ledger) {
-        output::print_text(&ledger_text(ledger, findings))?;
-        if let Some(reading) = reading {
-            output::print_text(&outside_text(reading, look))?;
+    match (request.is_detailed(ledger), is_diagnosed) {
+        (true, _) => {
+            let line = if is_diagnosed { "\n" } else { "" };
+            output::print_text(&(line.to_owned() + &ledger_text(ledger, findings)))?;
+            if let Some(reading) = reading {
+                output::print_text(&outside_text(reading, look))?;
+            }
         }
-    } else {
-        output::print_text(&parts_text(ledger))?;
+        (false, true) => output::print_text(&rest_text(ledger))?,
+        (false, false) => output::print_text(&parts_text(ledger))?,
     }
     if is_diagnosed {
         let target = origin.target(&request.target);
