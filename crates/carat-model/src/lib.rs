@@ -58,7 +58,7 @@ pub use observations::{LoadTotals, Observations, load_window};
 pub use outcome::Outcome;
 pub use outside::{OUTSIDE_SCHEMA, OutsideReading};
 pub use percent::Percent;
-pub use placeholder::{TextPart, is_placeholder_name, text_parts};
+pub use placeholder::{TextPart, is_placeholder_name, text_parts, unknown_placeholder};
 pub use printable::{is_printable, one_line, plain, shorten};
 pub use recording::{ClassGrowth, GrowthOutlook, Recording};
 pub use results::{

@@ -1,5 +1,7 @@
 //! Placeholders in texts that users write: `{port}`, `{env.API_KEY}`.
 
+use crate::nearest;
+
 /// A part of a text with placeholders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextPart<'a> {
@@ -44,9 +46,31 @@ pub fn is_placeholder_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
+/// What is said of a placeholder that is none of those that are known at its place.
+pub fn unknown_placeholder<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let meant = nearest(name, known.iter().copied());
+    let meant = meant.map(|one| format!(" (did you mean {{{one}}}?)")).unwrap_or_default();
+    let known: Vec<String> = known.iter().map(|one| format!("{{{one}}}")).collect();
+    format!("unknown placeholder {{{name}}}{meant}; known here: {}", known.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelt_placeholder_is_answered_with_the_nearest_of_the_known_ones() {
+        let known = ["port", "dir"];
+        assert_eq!(
+            unknown_placeholder("prot", known),
+            "unknown placeholder {prot} (did you mean {port}?); known here: {port}, {dir}"
+        );
+        assert_eq!(
+            unknown_placeholder("zebra", known),
+            "unknown placeholder {zebra}; known here: {port}, {dir}"
+        );
+    }
 
     #[test]
     fn a_text_is_split_at_names_in_braces_and_nowhere_else() {

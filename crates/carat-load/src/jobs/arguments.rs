@@ -2,7 +2,7 @@
 
 use crate::http::scenario::DataRows;
 use carat_model::load::{DataFile, JobArguments};
-use carat_model::{TextPart, text_parts};
+use carat_model::{TextPart, text_parts, unknown_placeholder};
 use serde_json::Value;
 
 /// Placeholder of a job's number, from 1 on.
@@ -102,11 +102,8 @@ fn check_placeholders(value: &Value, columns: &[String]) -> Result<(), String> {
                     && name != NUMBER
                     && !columns.iter().any(|column| column == name)
                 {
-                    let known = columns.iter().map(|column| format!(", {{{column}}}"));
-                    return Err(format!(
-                        "unknown placeholder {{{name}}} in `args` of a job; known are {{{NUMBER}}}{}",
-                        known.collect::<String>()
-                    ));
+                    let known = [NUMBER].into_iter().chain(columns.iter().map(String::as_str));
+                    return Err(format!("`args` of a job: {}", unknown_placeholder(name, known)));
                 }
             }
             Ok(())
@@ -154,7 +151,8 @@ mod tests {
     #[test]
     fn what_cannot_be_filled_in_is_named_before_the_load() {
         let error = maker(Some("[[\"{nubmer}\"]]"), None).unwrap_err();
-        assert_eq!(error, "unknown placeholder {nubmer} in `args` of a job; known are {number}");
+        let expected = "`args` of a job: unknown placeholder {nubmer} (did you mean {number}?); known here: {number}";
+        assert_eq!(error, expected);
         let file = csv("a,b\n1\n");
         let error = maker(None, Some(file.path())).unwrap_err();
         assert!(error.contains("found record with 1 field"), "{error}");

@@ -1,6 +1,6 @@
 //! The placeholders of an experiment file: `{port}`, `{services.redis.port}`, `{dir}`.
 
-use carat_model::{TextPart, text_parts};
+use carat_model::{TextPart, text_parts, unknown_placeholder};
 use std::collections::BTreeMap;
 
 /// Values of placeholders by name.
@@ -12,7 +12,9 @@ pub fn fill(text: &str, known: &Placeholders) -> Result<String, String> {
     for part in text_parts(text) {
         filled.push_str(match part {
             TextPart::Literal(literal) => literal,
-            TextPart::Placeholder(name) => known.get(name).ok_or_else(|| unknown(name, known))?,
+            TextPart::Placeholder(name) => known
+                .get(name)
+                .ok_or_else(|| unknown_placeholder(name, known.keys().map(String::as_str)))?,
         });
     }
     Ok(filled)
@@ -30,11 +32,6 @@ pub fn fill_address(text: &str, known: &Placeholders) -> Result<String, String> 
         }
     }
     fill(text, &known)
-}
-
-fn unknown(name: &str, known: &Placeholders) -> String {
-    let known: Vec<String> = known.keys().map(|key| format!("{{{key}}}")).collect();
-    format!("unknown placeholder {{{name}}}; known here: {}", known.join(", "))
 }
 
 #[cfg(test)]
@@ -75,7 +72,7 @@ mod tests {
         let message = fill("{prot}", &placeholders()).unwrap_err();
         assert_eq!(
             message,
-            "unknown placeholder {prot}; known here: {port}, {services.redis.port}"
+            "unknown placeholder {prot} (did you mean {port}?); known here: {port}, {services.redis.port}"
         );
     }
 }

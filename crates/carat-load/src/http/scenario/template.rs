@@ -1,7 +1,7 @@
 //! Texts whose values are filled in for every request.
 
 use crate::http::scenario::encoding::{Encoding, encode};
-use carat_model::{TextPart, text_parts};
+use carat_model::{TextPart, text_parts, unknown_placeholder};
 
 /// A text with places for values, ready to be written many times.
 #[derive(Debug, Default)]
@@ -145,10 +145,8 @@ impl KnownNames<'_> {
         let taken = self.taken.iter().position(|taken| taken == name).map(ValueSource::Taken);
         let column = self.columns.iter().position(|column| column == name);
         taken.or(column.map(ValueSource::Column)).map(NameMeaning::PerUser).ok_or_else(|| {
-            let own = self.columns.iter().chain(self.taken).map(|name| format!("{{{name}}}"));
-            let known: Vec<String> =
-                ["{user}", "{env.NAME}"].map(str::to_owned).into_iter().chain(own).collect();
-            format!("unknown placeholder {{{name}}}; known here: {}", known.join(", "))
+            let own = self.columns.iter().chain(self.taken).map(String::as_str);
+            unknown_placeholder(name, ["user", "env.NAME"].into_iter().chain(own))
         })
     }
 }
@@ -203,7 +201,7 @@ mod tests {
     fn what_cannot_be_filled_in_is_an_error() {
         assert_eq!(
             rendered("{tokn}", Encoding::Plain).unwrap_err(),
-            "unknown placeholder {tokn}; known here: {user}, {env.NAME}, {name}, {token}"
+            "unknown placeholder {tokn} (did you mean {token}?); known here: {user}, {env.NAME}, {name}, {token}"
         );
         let error = rendered("{env.NOT_SET}", Encoding::Plain).unwrap_err();
         assert!(error.contains("`NOT_SET` is not set"), "{error}");

@@ -294,7 +294,10 @@ mod tests {
             ("command = ['no-such-program']", "`no-such-program` was not found in PATH"),
             ("command = ['bin/absent']", "there is no program bin/absent that can be run"),
             ("dir = 'no/such/place'", "there is no directory"),
-            ("env = { PORT = '{prot}' }", "PORT: unknown placeholder {prot}; known here: {dir}, "),
+            (
+                "env = { PORT = '{prot}' }",
+                "unknown placeholder {prot} (did you mean {port}?); known",
+            ),
             ("command = ['sh', '-p', '{services.redis.port}']", "unknown placeholder {services"),
         ] {
             let message = prepared(second).unwrap_err().to_string();
