@@ -148,7 +148,7 @@ fn plan_text(spec: &TuneSpec) -> String {
     let guards = if guards.is_empty() { "no guard".to_owned() } else { guards.join(", ") };
     let confirm = 2 * spec.confirm_blocks * spec.attempts;
     format!(
-        "{}: least {}, {guards}\n{}\n{LOOK_TRIALS} trials of the default, {} of the search, at most {confirm} to confirm\n",
+        "{}: least {}, {guards}\n{}\n{LOOK_TRIALS} trials of the default, at most {} of the search, at most {confirm} to confirm\n",
         spec.name,
         spec.least.id,
         shell_line(&spec.command),

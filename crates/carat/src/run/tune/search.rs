@@ -39,12 +39,15 @@ pub fn tune(
     let goal = SearchGoal::new(spec);
     let look = look(spec, &goal, options.seed, host)?;
     let space = TuneSpace::new(spec, look.server, &options.root)?;
-    host.show(&TuneEvent::Plan(plan(spec, &space, &look)));
+    // The screen begins with the profiles: they are the best guess before any trial.
+    let rules = goal.plan(options.seed, spec.search_trials);
+    let mut search = Search::new(&space.space, rules, &space.profiles());
+    let most_trials = search.most_trials();
+    host.show(&TuneEvent::Plan(plan(spec, &space, &look, most_trials)));
     if look.guards.iter().any(|guard| guard.is_hopeless()) {
         let hopeless = look.guards.into_iter().filter(|guard| guard.is_hopeless());
         return Err(TuneError::Guards(hopeless.collect()));
     }
-    let plan = goal.plan(options.seed, spec.search_trials);
     let mut session = TuneSession {
         spec,
         options,
@@ -53,17 +56,16 @@ pub fn tune(
         shown: look.shown,
         host,
         blocks: 0,
+        most_trials,
         trials: look.trials,
         seconds: look.total_seconds,
         tried: TriedList::default(),
     };
-    // The screen begins with the profiles: they are the best guess before any trial.
-    let mut search = Search::new(&space.space, plan, &space.profiles());
     session.search(&mut search)?;
     session.confirm(&mut search)
 }
 
-fn plan(spec: &TuneSpec, space: &TuneSpace, look: &FirstLook) -> TunePlan {
+fn plan(spec: &TuneSpec, space: &TuneSpace, look: &FirstLook, search_trials: usize) -> TunePlan {
     let rules = Confirmation::new(spec.attempts, spec.confirm_blocks);
     let first = rules.next_look(0).unwrap_or(spec.confirm_blocks);
     TunePlan {
@@ -71,7 +73,7 @@ fn plan(spec: &TuneSpec, space: &TuneSpace, look: &FirstLook) -> TunePlan {
         configurations: space.space.all().map(|all| all.len()),
         left_out: space.left_out.iter().map(|one| (one.name, one.why.clone())).collect(),
         seconds: look.seconds,
-        search_trials: spec.search_trials,
+        search_trials,
         confirm_trials: (2 * first as usize, 2 * (spec.confirm_blocks * spec.attempts) as usize),
         guards: look.guards.clone(),
     }
@@ -88,6 +90,8 @@ pub(super) struct TuneSession<'a> {
     host: &'a mut dyn TuneHost,
     /// Experiments so far: each has an order of trials of its own.
     blocks: u64,
+    /// Most trials of the search.
+    most_trials: usize,
     pub(super) trials: usize,
     pub(super) seconds: f64,
     pub(super) tried: TriedList,
@@ -142,12 +146,12 @@ impl TuneSession<'_> {
         let ProposedBlocks { stage, done, name, blocks, variants, texts } = proposed;
         self.blocks += 1;
         let rest = match stage {
-            TuneStage::Screen | TuneStage::Adapt => self.spec.search_trials.saturating_sub(done),
+            TuneStage::Screen | TuneStage::Adapt => self.most_trials.saturating_sub(done),
             _ => blocks as usize * variants.len(),
         };
         let progress = TuneProgress {
             stage,
-            trials: (done, self.spec.search_trials),
+            trials: (done, self.most_trials),
             configurations: texts,
             best: self.tried.best(&self.shown, &self.limits()),
             // The mean so far is that of trials of this very server.
