@@ -19,7 +19,9 @@ pub use cable::{BroadcastEnd, CableLoad, CableOptions, Compat, PayloadShape};
 pub use command::report_of_command;
 pub use data::DataFile;
 pub use http::{Amount, HttpLoad, HttpOptions, HttpRoute, RouteOptions};
-pub use options::{Arrivals, ConnectionOptions, LoadOptionError, Pace, ProtocolOptions};
+pub use options::{
+    Arrivals, ConnectionOptions, LoadFlagError, LoadOptionError, Pace, ProtocolOptions,
+};
 pub use replay::{HttpReplay, ReplayFormat, ReplayPace};
 pub use report::{
     BroadcastRow, JobsReport, LoadFlag, LoadReport, OwnCost, RouteFailure, RouteReport, Severity,

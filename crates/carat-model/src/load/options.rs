@@ -133,6 +133,36 @@ pub enum LoadOptionError {
     Arrivals,
 }
 
+/// The same of flags, which have no table: what is wrong with which, and what to give.
+#[derive(Debug, Error, PartialEq)]
+#[error("{}", self.text())]
+pub struct LoadFlagError(pub LoadOptionError);
+
+impl LoadFlagError {
+    fn text(&self) -> String {
+        // The flag has the name of the key, without the name of its table. What has a space is no key.
+        let flag = |key: &str| {
+            let name = key.rsplit('.').next().unwrap_or(key);
+            (!key.contains(' ')).then(|| format!("--{}", name.replace('_', "-")))
+        };
+        match &self.0 {
+            LoadOptionError::Zero(key) => flag(key).map(|flag| match flag.as_str() {
+                "--requests" => format!(
+                    "{flag} 0 sends nothing: give a number, such as {flag} 1000, or instead a time, such as --duration 10s"
+                ),
+                "--jobs" => format!("{flag} 0 sends nothing: give a number, such as {flag} 1000"),
+                "--duration" => format!("{flag} 0 sends nothing: give a time, such as {flag} 10s"),
+                _ => format!("{flag} must be more than 0"),
+            }),
+            LoadOptionError::TooMuch(key, most) => {
+                flag(key).map(|flag| format!("{flag} is too large: give at most {most}"))
+            }
+            _ => None,
+        }
+        .unwrap_or_else(|| self.0.to_string())
+    }
+}
+
 /// When the next request or broadcast is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "pace", rename_all = "snake_case")]
@@ -258,4 +288,28 @@ impl Default for ConnectionOptions {
 
 pub(super) fn check_path(path: &str) -> Result<(), LoadOptionError> {
     if path.starts_with('/') { Ok(()) } else { Err(LoadOptionError::Path(path.to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_typed_flags_reads_of_flags_and_what_to_give_instead() {
+        for (error, expected) in [
+            (
+                LoadOptionError::Zero("http.requests"),
+                "--requests 0 sends nothing: give a number, such as --requests 1000, or instead a time, such as --duration 10s",
+            ),
+            (LoadOptionError::Zero("sidekiq.at_once"), "--at-once must be more than 0"),
+            (
+                LoadOptionError::TooMuch("http.connections", 9),
+                "--connections is too large: give at most 9",
+            ),
+        ] {
+            assert_eq!(LoadFlagError(error).to_string(), expected);
+        }
+        let product = LoadFlagError(LoadOptionError::TooMuch("cable: steps times step_size", 9));
+        assert_eq!(product.to_string(), product.0.to_string());
+    }
 }

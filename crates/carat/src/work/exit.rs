@@ -3,6 +3,7 @@
 use crate::fleet::FleetError;
 use crate::run::experiment::ExperimentError;
 use carat_analysis::QuestionError;
+use carat_model::load::LoadFlagError;
 use carat_model::{Results, Role, Verdict};
 use std::process::ExitCode;
 
@@ -45,6 +46,7 @@ impl Exit {
         let experiment = error.downcast_ref::<ExperimentError>();
         let wrong_usage = experiment.is_some_and(ExperimentError::is_wrong_usage)
             || error.is::<QuestionError>()
+            || error.is::<LoadFlagError>()
             || error.downcast_ref().is_some_and(FleetError::is_wrong_usage);
         if wrong_usage { Self::Usage } else { Self::Failed }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use carat_load::target::split_url;
 use carat_load::text::progress_line;
 use carat_load::{DrivenLoad, LoadProgress, drive_until};
-use carat_model::load::{ProtocolOptions, ScenarioTable};
+use carat_model::load::{LoadFlagError, ProtocolOptions, ScenarioTable};
 use carat_model::{HIDDEN, LoadReport, LoadSpec, is_secret_name, mask_secrets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(crate) fn run_load<P: DrivenLoad>(
     if let Some(file) = options.scenario_file().map(Path::to_owned) {
         options.set_scenarios(read_scenarios(&file)?);
     }
-    let spec = spec(P::Options::at(options.validate()?, base));
+    let spec = spec(P::Options::at(options.validate().map_err(LoadFlagError)?, base));
     let (report, stopped) = drive_with_bar(&spec)?;
     P::write_report_files(&options, &report)?;
     if as_json {

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
   carat load sidekiq redis://127.0.0.1:6379 --class HardJob --args '[\"{number}\"]' -n 20000
   carat load sql-queue postgresql:///app --class HardJob --args '[\"{number}\"]' -n 20000
 
-Exit status: 0 the figures are valid, 1 the load could not be run, 4 the figures are invalid.")]
+Exit status: 0 the figures are valid, 1 the load could not be run, 2 an option is wrong, 4 the figures are invalid.")]
 pub(crate) struct LoadArgs {
     /// What to drive
     #[command(subcommand)]
