@@ -37,8 +37,9 @@ const BRIEF: [(&str, &str); 4] = [
     ("bytes, also as 512k, 16m or 1g", "bytes, such as 512k or 16m"),
 ];
 
-/// A line for every setting and every profile: name, values, and the first sentence about it.
-pub fn list() -> String {
+/// A line for every setting and every profile: name, values, and the first sentence about it; `is_short`: as much of each as a
+/// screen has room for.
+pub fn list(is_short: bool) -> String {
     let settings = definitions().map(|one| (one.name.to_owned(), (one.accepted)(), one.does));
     let profiles =
         PROFILES.iter().map(|one| (format!("--profile {}", one.name), pairs(one), one.what));
@@ -47,8 +48,11 @@ pub fn list() -> String {
     let mut text = String::new();
     for (name, values, what) in rows {
         let values = BRIEF.iter().fold(values, |text, (long, brief)| text.replace(long, brief));
-        let values = shorten(&values, VALUES);
-        let what = clause(&what.replace('`', ""));
+        let what = what.replace('`', "");
+        let (values, what) = match is_short {
+            true => (shorten(&values, VALUES), clause(&what)),
+            false => (values, first_sentence(&what).to_owned()),
+        };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:<widest$}  {values:<VALUES$}  {what}");
     }
@@ -60,9 +64,13 @@ pub fn summaries() -> impl Iterator<Item = (&'static str, String, String)> {
     definitions().map(|one| (one.name, (one.accepted)(), clause(&one.does.replace('`', ""))))
 }
 
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
+}
+
 /// The first sentence, or as much of it as fits, up to the end of a clause where there is one.
 fn clause(text: &str) -> String {
-    let sentence = text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.');
+    let sentence = first_sentence(text);
     if sentence.chars().count() <= EFFECT {
         return sentence.to_owned();
     }
@@ -195,8 +203,17 @@ mod tests {
 
     #[test]
     fn the_list_has_one_line_for_every_setting_and_every_profile() {
-        let text = list();
-        assert_eq!(text.lines().count(), definitions().count() + PROFILES.len());
+        let (text, whole) = (list(true), list(false));
+        for text in [&text, &whole] {
+            assert_eq!(text.lines().count(), definitions().count() + PROFILES.len());
+        }
+        for cut in ["…", "(boot\n"] {
+            assert!(!whole.contains(cut), "{whole}");
+        }
+        for setting in definitions() {
+            let sentence = first_sentence(setting.does).replace('`', "");
+            assert!(whole.contains(&sentence), "{sentence}");
+        }
         for line in text.lines() {
             assert!(line.chars().count() <= 120 && !line.contains('`'), "{line}");
         }

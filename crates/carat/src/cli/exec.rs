@@ -9,7 +9,7 @@ use carat_report::EnvironmentFormat;
 use carat_settings::{Scrub, Settings, list, manual};
 use carat_wire::env;
 use clap::Args;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 /// Exit code if carat fails before the server starts, as for env(1).
@@ -85,7 +85,7 @@ fn prepare_and_start(
     messages: &mut impl Write,
 ) -> anyhow::Result<u8> {
     if args.list {
-        write!(out, "{}", if args.details { manual() } else { list() })?;
+        write!(out, "{}", if args.details { manual() } else { list(io::stdout().is_terminal()) })?;
         return Ok(0);
     }
     let Some(program) = args.command.first() else {
