@@ -314,21 +314,37 @@ fn ctrl_c_in_every_phase_cleans_up_and_explains_how_to_resume() {
 }
 
 #[test]
-fn a_second_ctrl_c_ends_the_wait_for_a_server_that_ignores_term() {
+fn a_second_ctrl_c_ends_the_wait_for_whatever_ignores_term() {
     require!(Ruby);
-    let folder = experiment("impatient", "IGNORE_TERM = '1'", "");
-    let text = fs::read_to_string(folder.path("real.toml")).unwrap();
-    folder.write("real.toml", &text.replace(r#"stop_within = "2s""#, r#"stop_within = "1h""#));
-    let mut child = start(&folder);
-    wait_until("TERM was sent", || folder.path("marks/term").exists());
-    wait_until("it stops", || {
-        signal(&child, Signal::INT);
-        // Signals that wait for delivery at the same time count once.
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        child.try_wait().unwrap().is_some()
-    });
-    finish(child).assert_code(130).assert_says("stopped by Ctrl-C");
-    folder.assert_nothing_left();
+    let stubborn = "['ruby', '-e', 'trap(:TERM) { File.write(%(marks/term), %()) }; puts %(up); $stdout.flush; File.write(%(marks/up), %()); sleep 0.1 while true']";
+    let service = format!("[services.stubborn]\ncommand = {stubborn}\nready = {{ log = 'up' }}");
+    let load = format!("[load.command]\ncommand = {stubborn}");
+    for (what, env, extra) in
+        [("server", "IGNORE_TERM = '1'", ""), ("service", "", &service), ("load", "", &load)]
+    {
+        let folder = experiment(&format!("impatient-{what}"), env, extra);
+        let mut text = fs::read_to_string(folder.path("real.toml")).unwrap();
+        text = text.replace(r#"stop_within = "2s""#, r#"stop_within = "1h""#);
+        if what == "load" {
+            let http = text.find("[load.http]").unwrap()..text.find("[[variant]]").unwrap();
+            text.replace_range(http, "");
+        }
+        folder.write("real.toml", &text);
+        let mut child = start(&folder);
+        if what == "load" {
+            wait_until("it runs", || folder.path("marks/up").exists());
+            signal(&child, Signal::INT);
+        }
+        wait_until("TERM was sent", || folder.path("marks/term").exists());
+        wait_until("it stops", || {
+            signal(&child, Signal::INT);
+            // Signals that wait for delivery at the same time count once.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            child.try_wait().unwrap().is_some()
+        });
+        finish(child).assert_code(130).assert_says("stopped by Ctrl-C");
+        folder.assert_nothing_left();
+    }
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl RunningCommand {
     }
 
     /// Stops it and every process that it left running. Returns the names of survivors.
-    pub(crate) fn stop(&mut self, grace: Duration) -> Vec<String> {
+    pub(crate) fn stop(&mut self, grace: impl Fn() -> Duration) -> Vec<String> {
         self.process.stop(grace)
     }
 }

@@ -39,7 +39,8 @@ impl TrialSteps<'_> {
         };
         trial.notes.extend(trial.load_command.as_ref().and_then(RunningCommand::log_note));
         // What it left running must not be in the final figures.
-        let left = trial.load_command.take().map(|mut running| running.stop(self.grace(trial)));
+        let command = trial.load_command.take();
+        let left = command.map(|mut running| running.stop(|| self.grace(trial)));
         if let Some(survivors) = left.filter(|left| !left.is_empty()) {
             return Err(TrialError::Survivors(survivors.join(", ")).into());
         }

@@ -120,8 +120,8 @@ impl<'a> RunningTrial<'a> {
         self.generator = None;
         self.notes.extend(self.server.doubts());
         self.notes.extend(self.server.log_note());
-        let load =
-            self.load_command.take().map(|mut command| command.stop(self.server.grace(grace)));
+        let within = || self.server.grace(grace);
+        let load = self.load_command.take().map(|mut command| command.stop(within));
         let mut stopped = self.server.stop(grace);
         stopped.survivors.extend(load.into_iter().flatten());
         stopped
@@ -129,12 +129,11 @@ impl<'a> RunningTrial<'a> {
 
     /// Stops the services, and orphans that anything left behind. Returns the names of survivors.
     pub(crate) fn stop_services(&mut self, grace: Duration) -> Vec<String> {
-        let grace = self.server.grace(grace);
         let mut survivors = Vec::new();
         // In reverse, because a later service can use an earlier one.
         for mut service in self.services.drain(..).rev() {
             self.notes.extend(service.log_note());
-            survivors.extend(service.stop(grace));
+            survivors.extend(service.stop(|| self.server.grace(grace)));
         }
         // Last, when everything that could own an orphan has been stopped.
         survivors.extend(self.server.stop_orphans(grace).survivors);

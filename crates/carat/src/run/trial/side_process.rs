@@ -126,16 +126,12 @@ impl SideProcess {
         self.server.log_note().map(|note| format!("{} {note}", self.what))
     }
 
-    /// Stops its whole tree. Returns the names of survivors.
-    pub(crate) fn stop(&mut self, grace: Duration) -> Vec<String> {
+    /// Stops its whole tree; `grace` is asked again and again, as a user may lose patience. Returns the names of survivors.
+    pub(crate) fn stop(&mut self, grace: impl Fn() -> Duration) -> Vec<String> {
         let server = &mut self.server;
-        stop(
-            &mut self.tree,
-            || grace,
-            || {
-                server.ended();
-            },
-        )
-        .survivors
+        let poll = || {
+            server.ended();
+        };
+        stop(&mut self.tree, grace, poll).survivors
     }
 }

@@ -304,7 +304,7 @@ impl TrialSteps<'_> {
         let mut running = RunningCommand::start(&mut trial.server, &order)?;
         let end = running.wait(|| gives_up(&self.context.interrupt));
         trial.notes.extend(running.log_note());
-        let survivors = running.stop(self.grace(trial));
+        let survivors = running.stop(|| self.grace(trial));
         match survivors.is_empty() {
             true => Ok(end),
             false => Err(TrialError::Survivors(survivors.join(", "))),
