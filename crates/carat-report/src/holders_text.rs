@@ -33,11 +33,12 @@ fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt:
             "The readings have {one} and {two} processes; the growth is that of the sums."
         )?;
     }
-    let young: Vec<&HolderGrowth> =
-        young.iter().filter(|one| one.kind == GrownKind::Data).take(YOUNG_LINES).collect();
+    let data = data_by_sum(grown, young, "young");
+    let young = data_by_sum(young, grown, "old");
     // A fresh leak has no old objects yet, so what grew most leads, whatever its age.
-    let most_old = grown.iter().find(|one| one.kind == GrownKind::Data).map(|one| one.bytes);
-    let leads = young.first().is_some_and(|one| Some(one.bytes) > most_old);
+    // Of one that leads both, the age that has more of it.
+    let most = |list: &[SummedGrowth<'_>]| list.first().map(|one| (one.sum, one.growth.bytes));
+    let leads = most(&young) > most(&data);
     if leads {
         write_young(out, &young)?;
     }
@@ -45,7 +46,7 @@ fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt:
         writeln!(out, "Nothing keeps more old objects than in {since}.")?;
     } else {
         writeln!(out, "What keeps more old objects than in {since}:")?;
-        write_list(out, grown, LINES)?;
+        write_list(out, &data, grown)?;
     }
     let objects = i128::from(after.old_objects) - i128::from(before.old_objects);
     let bytes = i128::from(after.old_bytes) - i128::from(before.old_bytes);
@@ -58,29 +59,56 @@ fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt:
     if leads { Ok(()) } else { write_young(out, &young) }
 }
 
+/// What grew by objects of one age, and by how much together with those of the other age.
+struct SummedGrowth<'a> {
+    growth: &'a HolderGrowth,
+    /// Bytes of both ages.
+    sum: i128,
+    other_age: &'static str,
+}
+
+/// Objects of the program, those first whose growth by objects of any age is most: half of a leak may be old.
+fn data_by_sum<'a>(
+    growths: &'a [HolderGrowth],
+    others: &[HolderGrowth],
+    other_age: &'static str,
+) -> Vec<SummedGrowth<'a>> {
+    let mut data: Vec<SummedGrowth<'_>> = growths
+        .iter()
+        .filter(|one| one.kind == GrownKind::Data)
+        .map(|growth| {
+            let same = |one: &&HolderGrowth| one.kind == growth.kind && one.by == growth.by;
+            let other = others.iter().find(same).map_or(0, |one| one.bytes);
+            SummedGrowth { growth, sum: growth.bytes + other, other_age }
+        })
+        .collect();
+    data.sort_by_key(|one| std::cmp::Reverse(one.sum));
+    data
+}
+
 /// What grew by young objects.
-fn write_young(out: &mut String, young: &[&HolderGrowth]) -> fmt::Result {
+fn write_young(out: &mut String, young: &[SummedGrowth<'_>]) -> fmt::Result {
     if !young.is_empty() {
         writeln!(out, "Young objects, a leak if they stay; a collection may free them:")?;
     }
-    young.iter().try_for_each(|one| write_growth(out, one))
+    young.iter().take(YOUNG_LINES).try_for_each(|one| write_growth(out, one))
 }
 
 /// The objects of the program line by line, and in one line each the rest of them, code, and names of symbols.
-fn write_list(out: &mut String, grown: &[HolderGrowth], lines: usize) -> fmt::Result {
-    let of = |kind| grown.iter().filter(move |one| one.kind == kind);
-    of(GrownKind::Data).take(lines).try_for_each(|one| write_growth(out, one))?;
-    for (kind, skipped, what) in [
-        (GrownKind::Data, lines, "other holders, each with less"),
+fn write_list(out: &mut String, data: &[SummedGrowth<'_>], grown: &[HolderGrowth]) -> fmt::Result {
+    data.iter().take(LINES).try_for_each(|one| write_growth(out, one))?;
+    let others: i128 = data.iter().skip(LINES).map(|one| one.growth.bytes).sum();
+    let of =
+        |kind| -> i128 { grown.iter().filter(|one| one.kind == kind).map(|one| one.bytes).sum() };
+    for (bytes, what) in [
+        (others, "other holders, each with less"),
         (
-            GrownKind::Stack,
-            0,
+            of(GrownKind::Stack),
             "on stacks of threads and fibers, beyond the variables of their code",
         ),
-        (GrownKind::Symbols, 0, "names of symbols"),
-        (GrownKind::Code, 0, "code that was loaded, and what Ruby keeps beside it"),
+        (of(GrownKind::Symbols), "names of symbols"),
+        (of(GrownKind::Code), "code that was loaded, and what Ruby keeps beside it"),
     ] {
-        let bytes: i128 = of(kind).skip(skipped).map(|one| one.bytes).sum();
         if bytes > 0 {
             writeln!(out, "  {:>10}  {what}", signed_bytes(bytes))?;
         }
@@ -89,7 +117,10 @@ fn write_list(out: &mut String, grown: &[HolderGrowth], lines: usize) -> fmt::Re
 }
 
 /// One line: the growth, the objects themselves, and by what they are kept.
-fn write_growth(out: &mut String, growth: &HolderGrowth) -> fmt::Result {
+fn write_growth(
+    out: &mut String,
+    SummedGrowth { growth, sum, other_age }: &SummedGrowth<'_>,
+) -> fmt::Result {
     write!(out, "  {:>10}  ", signed_bytes(growth.bytes))?;
     if growth.at_least {
         write!(out, "at least: ")?;
@@ -106,7 +137,11 @@ fn write_growth(out: &mut String, growth: &HolderGrowth) -> fmt::Result {
         }
         None => write!(out, "{} objects", signed(growth.objects))?,
     }
-    writeln!(out, " ← {}", one_line(&path_text(&growth.by)))
+    write!(out, " ← {}", one_line(&path_text(&growth.by)))?;
+    if *sum != growth.bytes {
+        write!(out, "; {} with its {other_age} objects", signed_bytes(*sum))?;
+    }
+    writeln!(out)
 }
 
 /// By what something is kept, the nearest first.
@@ -203,6 +238,30 @@ mod tests {
         all.young = vec![HolderGrowth { bytes: 1, ..young }];
         let text = holder_growth_text(&Ok(all), "a.json");
         assert!(text.starts_with("What keeps more old objects"), "{text}");
+    }
+
+    #[test]
+    fn a_holder_with_young_and_old_objects_is_ordered_by_their_sum_which_is_said() {
+        let mut all = growths();
+        let posts = all.grown[0].clone();
+        let other = |name: &str, bytes| {
+            let by = vec![KeptBy::Step(WayStep {
+                link: WayLink::Variable("@all".into()),
+                of: Holder { name: name.into(), ..Holder::default() },
+            })];
+            HolderGrowth { by, bytes, ..posts.clone() }
+        };
+        all.grown = vec![other("OldOnly", 300_000), posts.clone()];
+        all.young = vec![other("Fresh", 250_000), HolderGrowth { bytes: 200_000, ..posts }];
+        let text = holder_growth_text(&Ok(all), "a.json");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("What keeps more old"), "{text}");
+        let ends = "@seen of Recent; +0.41 MB with its young objects";
+        assert!(lines[1].contains("+0.21 MB") && lines[1].ends_with(ends), "{text}");
+        assert!(lines[2].ends_with("@all of OldOnly"), "{text}");
+        let ends = "@seen of Recent; +0.41 MB with its old objects";
+        assert!(lines[5].contains("+0.20 MB") && lines[5].ends_with(ends), "{text}");
+        assert!(lines[6].ends_with("@all of Fresh"), "{text}");
     }
 
     #[test]
