@@ -1,10 +1,11 @@
 //! Budgets: limits of metrics for a CI job.
 
+use crate::environment_format::shell_line;
 use crate::facts;
 use crate::numbers;
 use crate::open_text::decided;
-use carat_analysis::Judge;
-use carat_analysis::question;
+use crate::verdict_text::NextCommands;
+use carat_analysis::{Judge, NextStep, StopReason, question};
 use carat_model::{Results, Unit, did_you_mean, metric};
 use carat_stats::summary::median_interval;
 use std::fmt;
@@ -84,6 +85,10 @@ pub struct BudgetOutcome {
     pub kept: Kept,
     /// The measurement in words.
     pub measured: String,
+    /// Blocks after which it can probably be told; `None` if that is not known, or it is told.
+    blocks: Option<u32>,
+    /// The metric, and whether its change is limited.
+    metric: (&'static str, bool),
 }
 
 impl fmt::Display for BudgetOutcome {
@@ -151,13 +156,16 @@ impl Budget {
         (results, judge): (&Results, &Judge),
         variant: &str,
         limit: f64,
-    ) -> (Kept, String) {
+    ) -> Judged {
         let metric = self.metric.id;
-        let needs = || needs(results, judge, (variant, metric), limit);
+        let unproven = |measured: String| {
+            let (needs, blocks) = needs(results, judge, (variant, metric), limit);
+            (Kept::Unproven, measured + &needs, blocks)
+        };
         let found = facts::conclusion(results, variant, metric);
         let Some((conclusion, estimate)) = found.and_then(|found| Some((found, found.estimate?)))
         else {
-            return (Kept::Unproven, format!("{metric} has no interval yet{}", needs()));
+            return unproven(format!("{metric} has no interval yet"));
         };
         let measured = numbers::estimate(metric, &estimate);
         // Before the comparison: an interval with less confidence proves neither.
@@ -165,21 +173,21 @@ impl Budget {
             let blocks = numbers::count(conclusion.blocks as usize, "block");
             let confidence = numbers::percent(estimate.confidence, 0);
             let why = format!("{measured} after {blocks} has a confidence of only {confidence}");
-            return (Kept::Unproven, why + &needs());
+            return unproven(why);
         }
         match self.proven(estimate.ratio_interval, limit) {
-            Kept::Unproven => (Kept::Unproven, measured + &needs()),
-            proven => (proven, measured),
+            Kept::Unproven => unproven(measured),
+            proven => (proven, measured, None),
         }
     }
 
     /// By the interval of the median over the trials that count.
-    fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> (Kept, String) {
+    fn judge_value(&self, results: &Results, variant: &str, limit: f64) -> Judged {
         let (name, unit) = (self.metric.id, self.metric.unit);
         let values: Vec<f64> =
             facts::scored(results, variant, name).into_iter().map(|(_, value)| value).collect();
         let Some(summary) = facts::summarize(&values) else {
-            return (Kept::Unproven, format!("no trial that counts has {name}"));
+            return (Kept::Unproven, format!("no trial that counts has {name}"), None);
         };
         let trials = numbers::count(summary.n, "trial");
         let median = format!("median {} of {trials}", unit.show(summary.median));
@@ -187,22 +195,81 @@ impl Budget {
         match median_interval(&values, CONFIDENCE) {
             None => {
                 let why = format!("{median}; needs at least {FEWEST_TRIALS} trials that count");
-                (Kept::Unproven, why)
+                (Kept::Unproven, why, Some(FEWEST_TRIALS as u32))
             }
             Some((low, high)) => {
                 let range = format!("{median} ({} to {})", unit.show(low), unit.show(high));
-                (self.proven((low, high), limit), range)
+                (self.proven((low, high), limit), range, None)
             }
         }
     }
 }
 
-/// When a change of `limit` can be told: `; probably decided after 10 to 33 blocks`.
-fn needs(results: &Results, judge: &Judge, of: (&str, &str), limit: f64) -> String {
+/// Whether a budget is kept, the measurement in words, and the blocks after which it can probably be told.
+type Judged = (Kept, String, Option<u32>);
+
+/// When a change of `limit` can be told: `; probably decided after 10 to 33 blocks`, and the last of them.
+fn needs(results: &Results, judge: &Judge, of: (&str, &str), limit: f64) -> (String, Option<u32>) {
     match judge.blocks_to_tell(&results.trials, of, limit) {
-        Some(forecast) => format!("; probably {}", decided(forecast)),
-        None => format!("; needs at least {} blocks", question(&results.info).fewest_blocks()),
+        Some(forecast) => (format!("; probably {}", decided(forecast)), forecast.high),
+        None => {
+            let fewest = question(&results.info).fewest_blocks();
+            (format!("; needs at least {fewest} blocks"), Some(fewest))
+        }
     }
+}
+
+/// What to do about budgets that cannot be told yet, with the command where one is known; `None` if all are told.
+pub fn budget_next(
+    results: &Results,
+    outcomes: &[BudgetOutcome],
+    next: &NextCommands,
+) -> Option<String> {
+    let open: Vec<_> = outcomes.iter().filter(|one| one.kept == Kept::Unproven).collect();
+    let first = open.first()?;
+    let info = &results.info;
+    let ran = facts::blocks(results, facts::counts).len() as u32;
+    // One without a number leaves the end of all unknown.
+    let blocks = open.iter().map(|one| one.blocks.filter(|blocks| *blocks > ran));
+    let blocks = blocks.collect::<Option<Vec<u32>>>().and_then(|all| all.into_iter().max());
+    // All of them, so that the command answers what was asked.
+    let mut asked: Vec<String> = outcomes.iter().map(|one| one.budget.clone()).collect();
+    asked.dedup();
+    let asked = asked.into_iter().flat_map(|one| ["--budget".to_owned(), one]).collect::<Vec<_>>();
+    let asked = shell_line(&asked);
+    let with_blocks = |command: &Option<String>, blocks: u32| {
+        command.as_ref().map(|line| format!("{line} --blocks {blocks} {asked}"))
+    };
+    let judge = Judge::new(question(info));
+    let has_all = ran >= info.max_blocks;
+    match judge.judge(&results.trials).next {
+        NextStep::Continue(_) => {
+            return next.resume.as_ref().map(|line| format!("{line} {asked}"));
+        }
+        NextStep::Stop(StopReason::Decided)
+            if !has_all && first.metric.1 && first.metric.0 != info.primary =>
+        {
+            let anew = next.anew.as_ref();
+            let anew = anew.map(|line| format!(", then {line} {asked}")).unwrap_or_default();
+            return Some(format!(
+                "the experiment ended because its own questions were decided: \
+                 make a guard of {}, in `[measure] guards`{anew}",
+                first.metric.0
+            ));
+        }
+        NextStep::Stop(StopReason::Decided | StopReason::BudgetSpent) => {}
+        // More blocks of a variant that fails would fail too.
+        NextStep::Stop(_) => return None,
+    }
+    // Up to these blocks may be added, because their number does not depend on the results.
+    let added = judge.blocks_to_add_up_to().filter(|_| info.fleet.is_none());
+    match (blocks, added) {
+        (Some(blocks), Some(added)) if blocks <= added => with_blocks(&next.resume, added),
+        (Some(blocks), _) if has_all => with_blocks(&next.anew, blocks),
+        _ => None,
+    }
+    // Where no number is known to suffice, a command with one would be a guess.
+    .or_else(|| next.plan.clone())
 }
 
 /// Checks every budget for every variant it applies to: a change for all but the baseline, a value for all.
@@ -215,12 +282,19 @@ pub fn budget(results: &Results, budgets: &[Budget]) -> Vec<BudgetOutcome> {
         let skipped = usize::from(matches!(budget.limit, Limit::Change(_)));
         for variant in results.info.variants.iter().skip(skipped) {
             let name = variant.name.as_str();
-            let (kept, measured) = match budget.limit {
+            let (kept, measured, blocks) = match budget.limit {
                 Limit::Change(limit) => budget.judge_change((results, &judge), name, limit),
                 Limit::Value(limit) => budget.judge_value(results, name, limit),
             };
             let variant = crate::text::one_line(name);
-            outcomes.push(BudgetOutcome { budget: budget.text.clone(), variant, kept, measured });
+            outcomes.push(BudgetOutcome {
+                budget: budget.text.clone(),
+                variant,
+                kept,
+                measured,
+                blocks,
+                metric: (budget.metric.id, skipped == 1),
+            });
         }
     }
     outcomes

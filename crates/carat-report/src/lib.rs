@@ -66,7 +66,7 @@ mod watch_text;
 mod who_text;
 mod wording;
 
-pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget};
+pub use budget::{Budget, BudgetError, BudgetOutcome, Kept, budget, budget_next};
 pub use carat_redact::{
     Audience, SearchReport, has_hidden_parts, redact_ledger, redact_outside, redact_recording,
 };

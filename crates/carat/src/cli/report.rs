@@ -1,10 +1,11 @@
 //! `carat report`: a page from a results file.
 
 use crate::cli::{Exit, watch};
-use crate::input::{ReportInput, load_input};
+use crate::input::load_input;
 use crate::view::output;
 use crate::work::{
-    ReportFormat, check_budgets, open_in_browser, rendered, watched_period, write_rendered,
+    ReportFormat, check_budgets, next_for_file, open_in_browser, rendered, watched_period,
+    write_rendered,
 };
 use anyhow::{bail, ensure};
 use carat_report::{Budget, OutputForm, watch_html, watched_text};
@@ -62,8 +63,14 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let inputs = args.results.iter().map(|path| load_input(path)).collect::<Result<Vec<_>, _>>()?;
     let text = rendered(&inputs, format, args.share)?;
     write(args, format.form(), &text)?;
-    let results = inputs.iter().filter_map(ReportInput::results);
-    Ok(results.map(|one| check_budgets(one, &args.budget)).fold(Exit::Fine, Exit::worse))
+    let mut exit = Exit::Fine;
+    for (path, input) in args.results.iter().zip(&inputs) {
+        if let Some(results) = input.results() {
+            let next = next_for_file(path, results, true);
+            exit = exit.worse(check_budgets(results, &args.budget, &next));
+        }
+    }
+    Ok(exit)
 }
 
 /// A period of a store of `carat watch`.

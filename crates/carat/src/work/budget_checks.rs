@@ -3,12 +3,12 @@
 use crate::view::output;
 use crate::work::exit::Exit;
 use carat_model::Results;
-use carat_report::{Budget, Kept, budget};
+use carat_report::{Budget, Kept, NextCommands, budget, budget_next};
 
-/// Prints for every budget whether the results keep it.
-pub(crate) fn check_budgets(results: &Results, budgets: &[Budget]) -> Exit {
+/// Prints for every budget whether the results keep it, and what would decide those that cannot be told.
+pub(crate) fn check_budgets(results: &Results, budgets: &[Budget], next: &NextCommands) -> Exit {
     let outcomes = budget(results, budgets);
-    outcomes.iter().fold(Exit::Fine, |exit, outcome| {
+    let exit = outcomes.iter().fold(Exit::Fine, |exit, outcome| {
         output::print_message(&outcome.to_string());
         let this = match outcome.kept {
             Kept::Yes => Exit::Fine,
@@ -16,5 +16,9 @@ pub(crate) fn check_budgets(results: &Results, budgets: &[Budget]) -> Exit {
             Kept::Broken => Exit::Broken,
         };
         exit.worse(this)
-    })
+    });
+    if let Some(next) = budget_next(results, &outcomes, next) {
+        output::print_message(&format!("decide  {next}"));
+    }
+    exit
 }

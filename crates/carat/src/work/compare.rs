@@ -123,7 +123,7 @@ fn conclude(
     let Err(error) = ended else {
         return Ok(match shown.budgets.is_empty() {
             true => Exit::of_verdicts(&results),
-            false => check_budgets(&results, &shown.budgets),
+            false => check_budgets(&results, &shown.budgets, &next),
         });
     };
     let kept = format!("{} kept", count(results.trials.len(), "finished trial"));

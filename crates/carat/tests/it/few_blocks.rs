@@ -27,12 +27,18 @@ fn a_budget_is_not_judged_below_the_confidence_that_the_design_requires() {
         let ran = judge(budget, "3");
         ran.assert_code(3).assert_says("other: cannot tell yet, ");
         ran.assert_says("has a confidence of only 75 %; needs at least 8 blocks");
+        // Three blocks decide nothing, so that more may be added.
+        ran.assert_says(&format!(
+            "decide  carat compare fake.toml -o fake.carat --resume --blocks 8 --budget '{budget}'"
+        ));
     }
     judge("memory.rss.final<+9%", "6").assert_code(0).assert_says("kept by other");
     // A limit of a value needs as many trials as show where their median lies.
     judge("memory.rss.final<90MB", "5").assert_code(3).assert_says("needs at least 6 trials");
     judge("memory.rss.final<90MB", "6").assert_code(0).assert_says("kept by other: median 7");
     judge("memory.rss.final<74MB", "6").assert_code(3).assert_says("other: cannot tell yet");
+    let close = judge("memory.rss.final<+4.2%", "8");
+    close.assert_code(3).assert_says("decide  carat ");
 }
 
 #[test]

@@ -2,16 +2,16 @@
 
 use crate::report_builder::{Effect, PAYLOAD, Recipe, conclude, hostile, with_control};
 use crate::report_examples::{ledger, recording};
-use carat_analysis::{Question, class_comparisons};
+use carat_analysis::{Question, class_comparisons, question};
 use carat_model::{
     ClassAmount, ControlComparison, DailyGrowth, GrowthKind, MemoryFigure, MomentComparison,
     Outcome, PartAtWork, PartGrowth, ProgressUnit, Results, TrackedPart, TrialCensus, Unit,
     VariantGrowth,
 };
 use carat_report::{
-    Audience, Budget, FIGURES_SCHEMA, Kept, PageOptions, SCHEMA, Style, budget, comparison_html,
-    csv, figures, from_json, html, json, ledger_html, markdown, openmetrics, recording_html,
-    terminal,
+    Audience, Budget, FIGURES_SCHEMA, Kept, NextCommands, PageOptions, SCHEMA, Style, budget,
+    budget_next, comparison_html, csv, figures, from_json, html, json, ledger_html, markdown,
+    openmetrics, recording_html, terminal,
 };
 use serde_json::Value;
 
@@ -276,6 +276,46 @@ fn a_budget_is_broken_kept_or_unproven_by_the_whole_interval() {
     assert_eq!(judged("broadcast.own.p95<1s"), [Kept::Unproven; 4], "no figure is no pass");
     let line = budget(&results, &[Budget::parse("latency.p95<+5%").unwrap()])[2].to_string();
     assert!(line.starts_with("✗ latency.p95<+5% BROKEN by trim at full GC: +"), "{line}");
+}
+
+#[test]
+fn a_budget_that_cannot_be_told_says_what_would_decide_it() {
+    let results = Recipe::arenas().build();
+    let spent = |most| {
+        let mut spent = results.clone();
+        spent.info.max_blocks = most;
+        spent
+    };
+    let next = NextCommands {
+        resume: Some("carat compare a.toml --resume".into()),
+        anew: Some("carat compare a.toml --fresh".into()),
+        plan: Some("carat plan a.carat".into()),
+        details: Vec::new(),
+    };
+    let said = |results: &Results, text: &str| {
+        let outcomes = budget(results, &[Budget::parse(text).unwrap()]);
+        budget_next(results, &outcomes, &next)
+    };
+    assert_eq!(said(&results, "memory.pss.final<+2%"), None, "it is kept");
+    let guard = said(&results, "latency.p95<+0.4%").unwrap();
+    assert!(guard.starts_with("the experiment ended because its own questions"), "{guard}");
+    assert!(
+        guard.contains("guard of latency.p95") && guard.contains("--fresh --budget"),
+        "{guard}"
+    );
+    // Two blocks: more may be added, up to the fewest that decide anything.
+    let mut few = spent(2);
+    few.trials.retain(|trial| trial.block <= 2);
+    let asked = question(&few.info);
+    carat_analysis::conclude(&mut few, &asked);
+    let added = said(&few, "memory.pss.final<-21%").unwrap();
+    assert!(added.starts_with("carat compare a.toml --resume --blocks "), "{added}");
+    let ended = said(&spent(12), "memory.pss.final<-21%").unwrap();
+    assert!(ended.contains("--fresh --blocks ") || ended.contains("plan"), "{ended}");
+    // An interrupted run goes on.
+    few.info.max_blocks = 30;
+    let resumed = said(&few, "memory.pss.final<-21%").unwrap();
+    assert_eq!(resumed, "carat compare a.toml --resume --budget 'memory.pss.final<-21%'");
 }
 
 #[test]
