@@ -104,11 +104,8 @@ impl AppFolder {
         let what = match others.first() {
             Some((_, one)) => {
                 let (record, how) = one.measured_by();
-                format!(
-                    "it has {}; to measure the memory of the first over time: {record}; {}",
-                    named.join(", "),
-                    how
-                )
+                let whose = if named.len() == 1 { "its memory" } else { "memory of the first" };
+                format!("it has {}; {whose} over time: {record}; {how}", named.join(", "))
             }
             None => "write the file by hand (docs/reference/experiment.md)".to_owned(),
         };
