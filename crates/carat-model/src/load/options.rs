@@ -148,7 +148,7 @@ impl LoadFlagError {
         match &self.0 {
             LoadOptionError::Zero(key) => flag(key).map(|flag| match flag.as_str() {
                 "--requests" => format!(
-                    "{flag} 0 sends nothing: give a number, such as {flag} 1000, or instead a time, such as --duration 10s"
+                    "{flag} 0 sends nothing: give a number, such as {flag} 1000, or leave it out"
                 ),
                 "--jobs" => format!("{flag} 0 sends nothing: give a number, such as {flag} 1000"),
                 "--duration" => format!("{flag} 0 sends nothing: give a time, such as {flag} 10s"),
@@ -299,7 +299,7 @@ mod tests {
         for (error, expected) in [
             (
                 LoadOptionError::Zero("http.requests"),
-                "--requests 0 sends nothing: give a number, such as --requests 1000, or instead a time, such as --duration 10s",
+                "--requests 0 sends nothing: give a number, such as --requests 1000, or leave it out",
             ),
             (LoadOptionError::Zero("sidekiq.at_once"), "--at-once must be more than 0"),
             (

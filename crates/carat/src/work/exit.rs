@@ -46,7 +46,7 @@ impl Exit {
         let experiment = error.downcast_ref::<ExperimentError>();
         let wrong_usage = experiment.is_some_and(ExperimentError::is_wrong_usage)
             || error.is::<QuestionError>()
-            || error.is::<LoadFlagError>()
+            || error.chain().any(|cause| cause.is::<LoadFlagError>())
             || error.downcast_ref().is_some_and(FleetError::is_wrong_usage);
         if wrong_usage { Self::Usage } else { Self::Failed }
     }

@@ -88,3 +88,18 @@ fn exhausted_local_ports_are_named_with_their_range_before_the_load_begins() {
     assert_eq!(code, 1, "{talk}");
     assert!(talk.contains("100 local ports") && talk.contains("40000 to 40099"), "{talk}");
 }
+
+#[test]
+fn flags_that_describe_no_load_are_named_as_they_were_typed_and_are_wrong_usage() {
+    let folder = Folder::new("no-load");
+    let url = "http://127.0.0.1:9/";
+    for (arguments, expected) in [
+        (&["load", "http", url, "-n", "0"][..], "--requests 0 sends nothing: give a number"),
+        (&["load", "http", url, "-d", "0s"], "--duration 0 sends nothing: give a time"),
+        (&["load", "http", url, "-c", "0"], "--connections must be more than 0"),
+        (&["record", "--load", url, "-n", "0", "--", "true"], "--requests 0 sends nothing"),
+    ] {
+        folder.run(arguments).assert_code(2).assert_says(expected);
+    }
+    folder.assert_nothing_left();
+}

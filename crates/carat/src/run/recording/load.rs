@@ -6,7 +6,7 @@ use crate::run::recording::recorder::Recorder;
 use crate::target::{LogSearch, check_ready};
 use carat_load::target::resolve;
 use carat_load::{Address, Generator, check};
-use carat_model::load::{HttpLoad, LoadOptionError, ProtocolOptions, ScenarioTable};
+use carat_model::load::{HttpLoad, LoadFlagError, LoadOptionError, ProtocolOptions, ScenarioTable};
 use carat_model::recording::{MarkerKind, RecordedLoad, RecordedLoadPlan};
 use carat_model::{HttpOptions, LoadReport, LoadSpec, Percent, Span};
 use std::fmt;
@@ -118,7 +118,9 @@ impl LoadDriver {
             state: DriverState::Waiting(None),
         };
         // Now, because a wrong option must not be found only after the server has started.
-        let spec = driver.spec(Duration::ZERO).map_err(RecordError::LoadOptions)?;
+        let spec = driver
+            .spec(Duration::ZERO)
+            .map_err(|error| RecordError::LoadOptions(LoadFlagError(error)))?;
         check(&LoadSpec::Http(spec))?;
         Ok(driver)
     }

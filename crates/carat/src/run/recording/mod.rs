@@ -18,7 +18,7 @@ use crate::store::recording::RecordingError;
 use crate::target::{InjectError, LaunchError};
 use carat_load::GeneratorError;
 use carat_load::target::TargetError;
-use carat_model::load::LoadOptionError;
+use carat_model::load::LoadFlagError;
 use carat_proc::process::ProcError;
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) enum RecordError {
     #[error("cannot drive load to {0}; write the URL as http://127.0.0.1:9292/path")]
     LoadUrl(String),
     #[error("cannot drive this load")]
-    LoadOptions(#[source] LoadOptionError),
+    LoadOptions(#[source] LoadFlagError),
     #[error(transparent)]
     LoadNeeds(#[from] GeneratorError),
     #[error(transparent)]
