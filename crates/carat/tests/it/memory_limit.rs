@@ -123,7 +123,7 @@ fn with_twenty_megabytes_left_the_trees_and_the_nearness_of_the_limit_are_told_a
     );
     let ran = limited.run(&["explain", &pid]);
     limited.assert_nobody_was_killed("explain");
-    ran.assert_code(0).assert_says("of 200.0 MB used (").assert_says("code and files");
+    ran.assert_code(0).assert_says("of 200.0 MB used (").assert_says("; unexplained ");
 }
 
 #[test]
