@@ -17,7 +17,8 @@ pub(crate) struct StopReport {
 }
 
 /// Sends TERM to the leader and to any process it leaves behind, then, after `grace`, KILL to all. `grace` is asked again and
-/// again, as a user may lose patience; `poll` is called while waiting, to collect the leader's exit status.
+/// again, as a user may lose patience, and TERM comes first even if there is none; `poll` is called while waiting, to collect
+/// the leader's exit status.
 pub(crate) fn stop(
     tree: &mut Tree,
     grace: impl Fn() -> Duration,
@@ -61,7 +62,7 @@ fn wait_until_empty(
     poll: &mut impl FnMut(),
     mut act: impl FnMut(&[Stat]),
 ) -> bool {
-    let begin = Instant::now();
+    let (begin, mut has_acted) = (Instant::now(), false);
     loop {
         poll();
         collect_orphans(tree);
@@ -69,10 +70,12 @@ fn wait_until_empty(
         if members.is_empty() {
             return true;
         }
-        if begin.elapsed() >= limit() {
+        // Once at least: also without any time each is told.
+        if has_acted && begin.elapsed() >= limit() {
             return false;
         }
         act(&members);
+        has_acted = true;
         sleep(Duration::from_millis(10));
     }
 }
