@@ -13,7 +13,9 @@ use carat_ruby::api::{loaded, running_version};
 use carat_ruby::clock::{now_ns, read, thread_cpu_ns};
 use carat_ruby::version::{SLOT_BYTES_IN_PAGE, SLOT_SIZES};
 use carat_ruby::{RubyApi, Value};
-use carat_wire::page::{Allocations, Feature, FeatureState, Gc, Page, SAMPLE_BYTES, Sites};
+use carat_wire::page::{
+    Allocations, END_SAMPLES, Feature, FeatureState, Gc, Page, SAMPLE_BYTES, Sites,
+};
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -45,13 +47,16 @@ static BYTES_AT: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn follow_request(ruby: &RubyApi, page: &Page) {
     let asked = page.header.allocation_ns.swap(0, Relaxed);
     let now = now_ns();
-    if asked != 0 {
-        if UNTIL.swap(now.saturating_add(asked), Relaxed) == 0 {
+    match asked {
+        0 if is_over(now) => stop(),
+        0 => {}
+        // What has ended by itself must not begin anew: that would clear what was sampled.
+        END_SAMPLES => stop(),
+        _ if UNTIL.swap(now.saturating_add(asked), Relaxed) == 0 => {
             let state = start(ruby, page);
             page.header.set_feature(Feature::Allocations, state);
         }
-    } else if is_over(now) {
-        stop();
+        _ => {}
     }
     if UNTIL.load(Relaxed) != 0 {
         if !BEGUN.load(Relaxed) {

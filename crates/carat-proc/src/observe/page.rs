@@ -73,9 +73,9 @@ impl ProbePage {
         self.with_header(increment_request);
     }
 
-    /// Requests samples of allocations for so long, at least a nanosecond; `false` if nobody can answer.
+    /// Requests samples of allocations for so long, or their end where that is no time; `false` if nobody can answer.
     pub fn request_allocations(&self, time: Duration) -> bool {
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(page::END_SAMPLES);
         let mut is_ready = false;
         self.with_header(|header| {
             is_ready = true;

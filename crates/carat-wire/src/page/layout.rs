@@ -70,7 +70,8 @@ pub struct PageHeader {
     pub(crate) unused: AtomicU32,
     /// A [`crate::page::AllocatorKind`] as its index plus 1; 0 if it is not detected yet.
     pub allocator: AtomicU64,
-    /// For how many nanoseconds carat asks for samples of allocations; the probe takes the request by writing 0.
+    /// For how many nanoseconds carat asks for samples of allocations, or [`END_SAMPLES`](crate::page::END_SAMPLES); the probe takes the request by
+    /// writing 0.
     pub allocation_ns: AtomicU64,
     pub(crate) reserved: [AtomicU64; 4],
     /// A [`FeatureState`] per [`Feature`].

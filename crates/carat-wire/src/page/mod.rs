@@ -23,6 +23,6 @@ pub use read::{
 };
 pub use read_sites::{AllocationReading, SiteReading, read_allocations};
 pub use section::{Section, Table, Writer};
-pub use sites::{SAMPLE_BYTES, SITES, Sites};
+pub use sites::{END_SAMPLES, SAMPLE_BYTES, SITES, Sites};
 pub use word::{UNKNOWN, VALUES, Word};
 pub use words::{Allocations, AllocatorKind, Arena, Gc, Malloc, Own, Pool, Runtime};

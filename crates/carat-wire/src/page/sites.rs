@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Mean bytes of slots from one sample to the next.
 pub const SAMPLE_BYTES: u64 = 512 << 10;
 
+/// A request of no time: samples end, if they have not ended by themselves, and what was sampled stays.
+pub const END_SAMPLES: u64 = 1;
+
 /// Room for places.
 pub const SITES: usize = 1024;
 

@@ -92,6 +92,10 @@ fn classes_and_lines_are_sampled_by_their_bytes_and_only_while_that_is_requested
     assert!(ended.words.get(Allocations::EndedNs).is_some(), "{ended:?}");
     ruby.eval("plant(100_000)");
     assert_eq!(sampled(&bench, ruby.pid), ended, "{version:?}");
+    // At the end of a recording it is requested also where the time was over before.
+    bench.page(ruby.pid).request_allocations(Duration::ZERO);
+    bench.ask(ruby.pid);
+    assert_eq!(sampled(&bench, ruby.pid), ended, "{version:?}");
     assert_eq!(ruby.end(), "", "{version:?}");
 }
 
