@@ -227,7 +227,8 @@ fn a_child_that_runs_in_the_memory_of_its_parent_is_counted_by_no_command() {
     folder.run(&recorded).assert_code(0);
     let kept = carat::store::recording::read(&folder.path("r.jsonl")).unwrap();
     assert!(kept.samples.iter().all(|sample| sample.processes == 1), "{:?}", kept.samples);
-    folder.run(&["explain", &pid]).assert_code(0).assert_says("code and files");
+    let explained = folder.run(&["explain", &pid]);
+    explained.assert_code(0).assert_says("(PSS) in 1 process").assert_says("\nlargest  malloc");
     // Now it executes its program, and is a process like others.
     drop(fs::OpenOptions::new().write(true).open(&pipe).unwrap());
     let processes = || {
