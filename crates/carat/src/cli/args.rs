@@ -6,6 +6,7 @@ use crate::cli::{
 };
 use crate::target::{exec_helper_main, fail_writes_beyond_limit, reaper_main};
 use carat_load::worker_main;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -101,7 +102,7 @@ enum Command {
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
     fail_writes_beyond_limit();
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| refuse(&error));
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| refuse(error));
     if let Err(error) = log::start(&arguments.log) {
         output::print_error(&error);
         return Exit::Usage.into();
@@ -149,7 +150,8 @@ pub fn main() -> ExitCode {
 const TOO_LARGE: (&str, &str) = ("number too large to fit in target type", "it is too large");
 
 /// Prints what is wrong with the command line, or the help that was asked for, and ends.
-fn refuse(error: &clap::Error) -> ! {
+fn refuse(error: clap::Error) -> ! {
+    let error = with_tip(error, std::env::args().nth(1).as_deref());
     let text = error.to_string();
     if text.contains(TOO_LARGE.0) {
         output::print_message(text.replace(TOO_LARGE.0, TOO_LARGE.1).trim_end());
@@ -158,10 +160,39 @@ fn refuse(error: &clap::Error) -> ! {
     error.exit()
 }
 
+/// The error with the command that was probably meant, where a process or an address stands alone; `command` is the first word.
+fn with_tip(mut error: clap::Error, command: Option<&str>) -> clap::Error {
+    let given = |kind| match error.get(kind) {
+        Some(ContextValue::String(given)) => Some(given.as_str()),
+        _ => None,
+    };
+    let is_pid = |given: &str| given.parse::<u32>().is_ok();
+    let meant = match (error.kind(), command) {
+        (ErrorKind::InvalidSubcommand, command) => match given(ContextKind::InvalidSubcommand) {
+            Some(url) if url.starts_with("http") && command == Some("load") => {
+                Some(format!("carat load http {url}"))
+            }
+            Some(pid) if is_pid(pid) && command == Some(pid) => {
+                Some(format!("carat explain {pid}"))
+            }
+            _ => None,
+        },
+        (ErrorKind::UnknownArgument, Some("record")) => given(ContextKind::InvalidArg)
+            .filter(|given| is_pid(given))
+            .map(|pid| format!("carat record --pid {pid}")),
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        let tip = ContextValue::StyledStrs(vec![format!("type `{meant}`").into()]);
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::error::ErrorKind;
     use std::fs;
     use std::path::Path;
 
@@ -264,6 +295,27 @@ mod tests {
             _ => false,
         };
         (!accepted).then(|| format!("{}: {}\n{error}", example.place, example.text))
+    }
+
+    #[test]
+    fn a_process_or_an_address_without_its_option_is_answered_with_the_command_that_is_meant() {
+        for (line, meant) in [
+            ("carat 4312", Some("tip: type `carat explain 4312`")),
+            ("carat record 4312", Some("tip: type `carat record --pid 4312`")),
+            (
+                "carat load http://[::1]:9292/",
+                Some("tip: type `carat load http http://[::1]:9292/`"),
+            ),
+            ("carat record puma", None),
+            ("carat load 4312", None),
+            ("carat tune x 4312", None),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let error = Arguments::try_parse_from(&words).unwrap_err();
+            let text = with_tip(error, words.get(1).copied()).to_string();
+            assert!(meant.is_none_or(|meant| text.contains(meant)), "{line}: {text}");
+            assert_eq!(meant.is_some(), text.contains("type `"), "{line}: {text}");
+        }
     }
 
     #[test]
