@@ -22,6 +22,9 @@ const HASH_HAS_BINS: u64 = 1 << 15;
 const FIELDS_OUTSIDE: u64 = 1 << 16;
 /// Pairs of a small hash (`RHASH_AR_TABLE_MAX_SIZE`).
 const SMALL_HASH: u64 = 8;
+/// Superclasses of a class at most, and modules between it and the nearest.
+const DEEPEST: u64 = 1000;
+const MODULES: u64 = 1000;
 
 /// What a slot refers to. Words of a slot that are no pointer lead to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +133,7 @@ impl SlotView<'_> {
                     each(Reference::Buffer(bytes, size));
                 });
             }
+            SlotType::CLASS => self.class(each),
             SlotType::ICLASS => self.link(each),
             SlotType::IMEMO => self.internal(each),
             _ => each(Reference::Words(self.at(16), self.end())),
@@ -161,15 +165,16 @@ impl SlotView<'_> {
         }
         // An array that shares its elements has the array that owns them in place of its capacity.
         let owner = self.word(24);
-        match self.is_array(owner) {
+        match self.is(owner, SlotType::ARRAY) {
             true => Reference::Value(owner),
             false => Reference::Values(self.word(32), self.word(16)),
         }
     }
 
-    fn is_array(&self, value: u64) -> bool {
+    /// Whether there is an object of that type.
+    fn is(&self, value: u64, kind: SlotType) -> bool {
         let flags = self.heap.slot_of(value).and_then(|_| self.memory.word(value));
-        flags.is_some_and(|flags| SlotHead { flags, class: 0 }.slot_type() == SlotType::ARRAY)
+        flags.is_some_and(|flags| SlotHead { flags, class: 0 }.slot_type() == kind)
     }
 
     fn hash(&self, each: &mut dyn FnMut(Reference)) {
@@ -212,6 +217,41 @@ impl SlotView<'_> {
         for (address, bytes) in [(8, room(0)), (16, room(0)), (24, room(32) * 2)] {
             each(Reference::Buffer(word(address), bytes));
         }
+    }
+
+    /// A class refers to whatever is in its slot, but for the list of its superclasses: those keep each other, and behind the list
+    /// lies what was in the memory before.
+    fn class(&self, each: &mut dyn FnMut(Reference)) {
+        let mut rest = 16;
+        if let Some(list) = self.superclasses() {
+            each(Reference::Words(self.at(rest), self.at(list)));
+            each(Reference::Bytes(self.word(list)));
+            rest = list + 8;
+        }
+        each(Reference::Words(self.at(rest), self.end()));
+    }
+
+    /// Where in a class the address of the list of its superclasses stands, right behind their number: that many classes, of which the
+    /// nearest is the last (`superclass_depth` and `superclasses` of `rb_classext_t`, internal/class.h, from 3.2 on).
+    fn superclasses(&self) -> Option<u64> {
+        let mut nearest = self.word(16);
+        // Modules stand between a class and its superclass.
+        for _ in 0..MODULES {
+            if !self.is(nearest, SlotType::ICLASS) {
+                break;
+            }
+            nearest = self.memory.word_at(nearest, 16)?;
+        }
+        let is_list = |number: u64, list: u64| {
+            let listed = |at: u64| self.memory.word_at(list, at * 8);
+            (1..=DEEPEST).contains(&number)
+                && listed(number - 1) == Some(nearest)
+                && (0..number).all(|at| listed(at).is_some_and(|one| self.is(one, SlotType::CLASS)))
+        };
+        let mut places = (24..self.bytes).step_by(8);
+        self.is(nearest, SlotType::CLASS)
+            .then(|| places.find(|at| is_list(self.word(at - 8), self.word(*at))))
+            .flatten()
     }
 
     /// A link of a chain of ancestors has a copy of what its module has: tables that the module keeps.

@@ -233,6 +233,23 @@ fn a_copy_or_a_graph_for_which_there_is_no_memory_is_refused_and_the_rest_is_tol
     }
 }
 
+/// Old words behind a list of superclasses: freed chunks of the size of that list, with an address in the word behind it.
+const OLD_WORDS: &str = "require 'fiddle'; class Held; end; Thread.current[:held] = Array.new(2_000) { Held.new }; \
+    at = ObjectSpace.dump(Thread.current[:held])[/0x(\\h+)/, 1].hex; chunks = Array.new(400) { Fiddle.malloc(24) }; \
+    chunks.each { |one| Fiddle::Pointer.new(one)[0, 24] = [1, 2, at].pack('Q*') }; chunks.each { |one| Fiddle.free(one) }; \
+    60.times { |n| Object.const_set(\"Over#{n}\", Class.new(BasicObject)); Object.const_set(\"Under#{n}\", Class.new(Object.const_get(\"Over#{n}\"))) }; 1";
+
+#[test]
+fn what_the_memory_of_a_list_of_superclasses_held_before_is_no_holder(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(OLD_WORDS);
+    let found = holders_of(&ruby, "Held");
+    for way in &found.ways {
+        let text = way.way.to_string();
+        assert!(text.contains("[:held] of "), "{text} in {version:?}");
+    }
+}
+
 #[test]
 fn explain_names_who_keeps_a_class_in_a_few_lines() {
     require!(Ruby);
