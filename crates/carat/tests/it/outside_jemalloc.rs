@@ -181,9 +181,9 @@ fn fifty_thousand_strings_of_a_hash_are_the_strings_of_their_class(version: Test
         let (before, after) = (strings(&before), strings(&after));
         (after.chunks - before.chunks, after.bytes - before.bytes)
     };
-    // Some strings of Ruby's own come and go, more of them on a busy machine.
+    // Some strings of Ruby's own come and go, more of them on a busy machine, and some are as large as a file.
     assert!((50_000..=50_200).contains(&chunks), "{chunks} in {version:?}");
-    assert!((50_000 * KEPT..=50_200 * KEPT).contains(&bytes), "{bytes} in {version:?}");
+    assert!((50_000 * KEPT..=50_500 * KEPT).contains(&bytes), "{bytes} in {version:?}");
     assert!(kept(&after) - kept(&before) >= 50_000, "{version:?}");
 }
 
