@@ -17,6 +17,7 @@ mod recording_line;
 mod recording_view;
 mod salvage_text;
 mod tune_progress;
+mod usage_tip;
 
 pub(crate) use display::ProgressDisplay;
 pub use dry_run::{dry_run_details, dry_run_text};
@@ -32,3 +33,4 @@ pub(crate) use recording_line::recording_line;
 pub(crate) use recording_view::RecordingView;
 pub(crate) use salvage_text::salvage_text;
 pub(crate) use tune_progress::{event_text, progress_line};
+pub(crate) use usage_tip::with_tip;
