@@ -47,16 +47,12 @@ static BYTES_AT: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn follow_request(ruby: &RubyApi, page: &Page) {
     let asked = page.header.allocation_ns.swap(0, Relaxed);
     let now = now_ns();
-    match asked {
-        0 if is_over(now) => stop(),
-        0 => {}
-        // What has ended by itself must not begin anew: that would clear what was sampled.
-        END_SAMPLES => stop(),
-        _ if UNTIL.swap(now.saturating_add(asked), Relaxed) == 0 => {
-            let state = start(ruby, page);
-            page.header.set_feature(Feature::Allocations, state);
-        }
-        _ => {}
+    // A requested end must not begin anew what has ended by itself: that would clear what was sampled.
+    if asked == END_SAMPLES || asked == 0 && is_over(now) {
+        stop();
+    } else if asked != 0 && UNTIL.swap(now.saturating_add(asked), Relaxed) == 0 {
+        let state = start(ruby, page);
+        page.header.set_feature(Feature::Allocations, state);
     }
     if UNTIL.load(Relaxed) != 0 {
         if !BEGUN.load(Relaxed) {

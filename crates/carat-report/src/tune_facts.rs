@@ -3,7 +3,7 @@
 use crate::environment_format::shell_line;
 use crate::mark::Mark;
 use crate::numbers::{self, count, magnitude_interval};
-use crate::use_it::{command_words, env_words};
+use crate::use_it::{command_words, env_words, exec_line};
 use crate::wording::{Sentence, amount, change};
 use carat_analysis::{Recommendation, TuneOutcome};
 use carat_model::{Better, Conclusion, Role, Verdict, metric};
@@ -57,17 +57,14 @@ pub(crate) fn commands(report: &SearchReport, found: &Recommendation) -> Vec<Str
     // The recommended levels are over what every configuration has.
     let mut env = report.env.clone();
     env.extend(found.env.clone());
-    let (words, server) = (env_words(&env), command_words(&report.command));
     let settings = found.settings.iter().map(|(name, value)| format!("{name}={value}"));
     let settings: Vec<String> = settings.collect();
     if settings.is_empty() {
         // Without settings there is nothing for carat to apply.
-        return vec![shell_line(&[words, server].concat())];
+        return vec![shell_line(&[env_words(&env), command_words(&report.command)].concat())];
     }
-    let exec = [words, vec!["carat".into(), "exec".into()], settings].concat();
-    let start = [exec.clone(), vec!["--".into()], server.clone()].concat();
-    let print = [exec, vec!["--print-env".into(), "systemd".into(), "--".into()], server];
-    vec![shell_line(&start), shell_line(&print.concat())]
+    let print = [&settings[..], &["--print-env", "systemd"].map(str::to_owned)].concat();
+    [settings, print].map(|options| exec_line(&env, options, &report.command)).to_vec()
 }
 
 /// A change of one metric; a dash where it is unknown.

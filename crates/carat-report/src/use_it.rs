@@ -63,9 +63,19 @@ pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
     }
     let server = plan.get("server").and_then(|server| server.clone().try_into().ok());
     let Server { command, env } = server.unwrap_or_default();
+    Some(UseIt::Command(exec_line(&env, settings, &command)))
+}
+
+/// The line of a shell that starts a server with these options of `carat exec`.
+pub(crate) fn exec_line(
+    env: &BTreeMap<String, String>,
+    options: Vec<String>,
+    command: &[String],
+) -> String {
     let exec = ["carat", "exec"].map(str::to_owned).to_vec();
-    let line = [env_words(&env), exec, settings, vec!["--".to_owned()], command_words(&command)];
-    Some(UseIt::Command(shell_line(&line.concat())))
+    let words =
+        [env_words(env), exec, options, vec!["--".to_owned()], command_words(command)].concat();
+    shell_line(&words)
 }
 
 /// The variant's settings as arguments: its profile and what it has beyond that, or every setting.
@@ -107,13 +117,11 @@ fn bytes(text: &str) -> Option<u64> {
 
 /// `env` and the variables of a server as a shell reads them; nothing if there are none. Left out is what the reader's own
 /// server has its own of: what only a trial fills in, such as its port, and secrets.
-pub(crate) fn env_words<'a>(
-    variables: impl IntoIterator<Item = (&'a String, &'a String)>,
-) -> Vec<String> {
+pub(crate) fn env_words(variables: &BTreeMap<String, String>) -> Vec<String> {
     let is_own = |name: &str, value: &str| {
         is_secret_name(name) || value.contains(HIDDEN) || has_placeholder(value)
     };
-    let shown = variables.into_iter().filter(|(name, value)| !is_own(name, value));
+    let shown = variables.iter().filter(|(name, value)| !is_own(name, value));
     let words: Vec<String> = shown.map(|(name, value)| format!("{name}={value}")).collect();
     if words.is_empty() { words } else { [vec!["env".to_owned()], words].concat() }
 }

@@ -39,8 +39,8 @@ pub(super) fn compilers_most_since(before: &BTreeMap<u32, Bytes>, ledger: &Ledge
     let mut compilers = compilers.filter(|(_, code)| *code > Bytes(0)).peekable();
     compilers.peek()?;
     let added = compilers.map(|(pid, code)| {
-        let before = before.get(&pid).copied().unwrap_or_default();
-        if before > code { code } else { code.saturating_sub(before) }
+        let kept = before.get(&pid).copied().filter(|before| *before <= code);
+        code.saturating_sub(kept.unwrap_or_default())
     });
     Some(added.sum::<Bytes>().0 as f64 * PER_BYTE_OF_CODE)
 }

@@ -23,8 +23,7 @@ const FIELDS_OUTSIDE: u64 = 1 << 16;
 /// Pairs of a small hash (`RHASH_AR_TABLE_MAX_SIZE`).
 const SMALL_HASH: u64 = 8;
 /// Superclasses of a class at most, and modules between it and the nearest.
-const DEEPEST: u64 = 1000;
-const MODULES: u64 = 1000;
+const ANCESTORS: u64 = 1000;
 
 /// What a slot refers to. Words of a slot that are no pointer lead to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,7 +235,7 @@ impl SlotView<'_> {
     fn superclasses(&self) -> Option<u64> {
         let mut nearest = self.word(16);
         // Modules stand between a class and its superclass.
-        for _ in 0..MODULES {
+        for _ in 0..ANCESTORS {
             if !self.is(nearest, SlotType::ICLASS) {
                 break;
             }
@@ -244,14 +243,11 @@ impl SlotView<'_> {
         }
         let is_list = |number: u64, list: u64| {
             let listed = |at: u64| self.memory.word_at(list, at * 8);
-            (1..=DEEPEST).contains(&number)
+            (1..=ANCESTORS).contains(&number)
                 && listed(number - 1) == Some(nearest)
                 && (0..number).all(|at| listed(at).is_some_and(|one| self.is(one, SlotType::CLASS)))
         };
-        let mut places = (24..self.bytes).step_by(8);
-        self.is(nearest, SlotType::CLASS)
-            .then(|| places.find(|at| is_list(self.word(at - 8), self.word(*at))))
-            .flatten()
+        (24..self.bytes).step_by(8).find(|at| is_list(self.word(at - 8), self.word(*at)))
     }
 
     /// A link of a chain of ancestors has a copy of what its module has: tables that the module keeps.

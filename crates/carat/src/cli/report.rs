@@ -64,7 +64,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let text = rendered(&inputs, format, args.share)?;
     write(args, format.form(), &text)?;
     let mut exit = Exit::Fine;
-    for (path, input) in args.results.iter().zip(&inputs) {
+    // Without a budget nobody asks for the experiment file, which is searched for.
+    for (path, input) in args.results.iter().zip(&inputs).filter(|_| !args.budget.is_empty()) {
         if let Some(results) = input.results() {
             let next = next_for_file(path, results, true);
             exit = exit.worse(check_budgets(results, &args.budget, &next));

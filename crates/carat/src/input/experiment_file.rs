@@ -18,10 +18,13 @@ pub struct ExperimentSource {
 
 /// The file with exactly the plan of the results, beside them or in the working directory; `None` where there is none.
 pub fn experiment_of(results: &Path, info: &ExperimentInfo) -> Option<ExperimentSource> {
-    let beside = results.parent().unwrap_or(Path::new(""));
-    [beside, Path::new("")].into_iter().flat_map(toml_files).find_map(|path| {
-        let choices = [Vec::new(), added_settings(&info.plan_text)];
-        let settings = choices.into_iter().find(|settings| has_plan(&path, settings, info))?;
+    let mut folders = vec![results.parent().unwrap_or(Path::new("")), Path::new("")];
+    let mut choices = vec![Vec::new(), added_settings(&info.plan_text)];
+    // Mostly both are the same, and need not be read twice.
+    folders.dedup();
+    choices.dedup();
+    folders.into_iter().flat_map(toml_files).find_map(|path| {
+        let settings = choices.iter().find(|settings| has_plan(&path, settings, info))?.clone();
         Some(ExperimentSource { path, settings })
     })
 }

@@ -18,8 +18,8 @@ pub(crate) struct Recorder<'a> {
     pub(super) tree: SampledTree<'a>,
     journal: Journal,
     ledger_at: Option<Duration>,
-    /// Whether the compiler's code was written at the beginning, and at the beginning of the load.
-    code_at: (bool, bool),
+    /// Whether a request had been answered when the compiler's code was written; `None` before it is written.
+    code_after_answer: Option<bool>,
     /// Pids by slot.
     slots: BTreeMap<u32, u32>,
     major_gcs: Option<u64>,
@@ -57,7 +57,7 @@ impl<'a> Recorder<'a> {
             tree,
             journal,
             ledger_at: None,
-            code_at: (false, false),
+            code_after_answer: None,
             slots: BTreeMap::new(),
             major_gcs: None,
             requests: None,
@@ -157,11 +157,12 @@ impl<'a> Recorder<'a> {
     /// Writes what is compiled when recording begins, and again when the first request is answered, from which on the growth
     /// under a driven load counts.
     fn write_jit_code_if_due(&mut self) {
-        let begun = (true, self.requests > Some(0));
-        if self.code_at >= begun {
+        let is_answered = Some(self.requests > Some(0));
+        // Never, before an answer, after one: in this order.
+        if self.code_after_answer >= is_answered {
             return;
         }
-        self.code_at = begun;
+        self.code_after_answer = is_answered;
         let processes = self.tree.ledger().processes;
         let code = processes.iter().map(|one| (one.pid, one.resident_jit_code()));
         self.journal.append(&Entry::JitCodeBefore(code.collect()));
