@@ -73,13 +73,17 @@ def explained(pid, *options)
 end
 
 # The ways to the objects of a class as text, each with the number of its objects.
-def ways(pid, name)
-  lines = carat('explain', pid.to_s, '--alone', '--who', name).scan(/^ +([\d,]+)  (#{name} ← .*)$/)
+def who(pid, name)
+  carat('explain', pid.to_s, '--alone', '--who', name)
+end
+
+def ways(text, name)
+  lines = text.scan(/^ +([\d,]+)  (#{name} ← .*)$/)
   lines.to_h { |number, way| [way.gsub(/\[\d+\]/, '[n]'), number.delete(',').to_i] }
 end
 
 def right_share(pid, name, pattern)
-  ways(pid, name).sum { |way, number| way.match?(pattern) ? number : 0 } / COUNT.to_f
+  ways(who(pid, name), name).sum { |way, number| way.match?(pattern) ? number : 0 } / COUNT.to_f
 end
 
 # The references of a heap dump.
@@ -208,8 +212,12 @@ begin
   table("#{READINGS} readings of a process that runs", 'Ruby', 'readings with the right holder', 'objects seen')
   planted.each do |name, ruby|
     ruby.eval('$run = Array.new(2) { Thread.new { loop { Stream.flow << Flowing.new(Stream.flow.size); sleep 0.0005 } } }; sleep 1; 1')
-    seen = Array.new(READINGS) { ways(ruby.pid, 'Flowing').find { |way, _| way.end_with?(' ← @flow of Stream') }&.last }
-    row(name, "#{seen.compact.size} of #{READINGS}", seen.map { |number| number || 'none' }.join(', '))
+    texts = Array.new(READINGS) { who(ruby.pid, 'Flowing') }
+    seen = texts.map { |text| ways(text, 'Flowing').find { |way, _| way.end_with?(' ← @flow of Stream') }&.last }
+    told = seen.zip(texts).map do |number, text|
+      text.include?(' moved, ') ? "#{number || 'none'}, said to be incomplete" : number || 'none'
+    end
+    row(name, "#{seen.compact.size} of #{READINGS}", told.join('; '))
   end
 ensure
   planted.each_value(&:stop)

@@ -69,6 +69,8 @@ pub struct ClassGrown {
 pub struct HolderGrowths {
     /// Processes of both readings.
     pub processes: (usize, usize),
+    /// Why a reading may lack part of what was kept, with its process.
+    pub incomplete: Vec<String>,
     /// All that was kept.
     pub before: KeptAmount,
     /// All that is kept.
@@ -90,6 +92,7 @@ pub fn holder_growth(before: &[Census], after: &[Census]) -> Result<HolderGrowth
     };
     Ok(HolderGrowths {
         processes: (before.len(), after.len()),
+        incomplete: before.iter().chain(after).filter_map(incomplete).collect(),
         before: sum(&trees.0),
         after: sum(&trees.1),
         grown: JoinedTree::of(&trees.0, &trees.1, Age::Old).all_grown(),
@@ -100,6 +103,12 @@ pub fn holder_growth(before: &[Census], after: &[Census]) -> Result<HolderGrowth
 /// What each process keeps.
 fn trees(reading: &[Census]) -> Result<Vec<&KeptTree>, String> {
     reading.iter().map(kept_by).collect()
+}
+
+/// What is kept is known without what the roots reach only where contents moved while they were read.
+fn incomplete(census: &Census) -> Option<String> {
+    let reason = census.reason(CensusPart::Reach)?;
+    Some(format!("process {}: {reason}", census.process))
 }
 
 fn kept_by(census: &Census) -> Result<&KeptTree, String> {

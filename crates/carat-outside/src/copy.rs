@@ -240,6 +240,10 @@ impl Memory for CopiedMemory<'_> {
         }
     }
 
+    fn now(&self, address: u64) -> Option<u64> {
+        self.source.now(address)
+    }
+
     fn stopped(&self) -> Option<ReadingStopped> {
         self.source.stopped()
     }
@@ -298,6 +302,7 @@ mod tests {
         let mut copy = CopiedMemory::of(&mut changing);
         let first = copy.word(0x1000);
         assert_eq!((copy.word(0x1000), copy.word(0x3000)), (first, first));
+        assert_ne!(copy.now(0x1000), first);
         copy.refresh(0x2000, 0x2001);
         assert_ne!(copy.word(0x2000), first);
         assert_eq!((copy.word(0x1000), copy.word(0x3000)), (first, first));

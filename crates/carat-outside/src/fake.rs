@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 pub struct FakeMemory {
     regions: Vec<MemoryRegion>,
     pages: BTreeMap<u64, Box<[u8; PAGE_LENGTH]>>,
+    later: BTreeMap<u64, u64>,
 }
 
 impl FakeMemory {
@@ -72,6 +73,11 @@ impl FakeMemory {
         self.write(address, &word.to_le_bytes());
     }
 
+    /// Writes a word that only [`Memory::now`] finds: the process writes it while it is read.
+    pub fn write_later(&mut self, address: u64, word: u64) {
+        self.later.insert(address, word);
+    }
+
     /// Makes a page absent.
     pub fn forget(&mut self, page: u64) {
         self.lose(page, PageEntry(0));
@@ -107,6 +113,10 @@ impl Memory for FakeMemory {
             done += length;
         }
         true
+    }
+
+    fn now(&self, address: u64) -> Option<u64> {
+        self.later.get(&address).copied().or_else(|| self.word(address))
     }
 
     fn refresh(&mut self, _start: u64, _end: u64) {}

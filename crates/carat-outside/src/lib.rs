@@ -51,6 +51,7 @@ pub mod memory;
 pub mod need;
 mod number_set;
 pub mod owners;
+mod page_cache;
 pub mod printable;
 pub mod reach;
 pub mod refusal;

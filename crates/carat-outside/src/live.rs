@@ -10,6 +10,7 @@ use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{
     Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped, regions_of_lines,
 };
+use crate::page_cache::{CACHE_PAGES, PageCache};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -19,8 +20,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pages that are kept: 8 MiB.
-const CACHE_PAGES: u64 = 2048;
 /// Bytes of one read: long enough that the system call does not count, and short enough to end a burst in time.
 const READ: usize = 64 << 10;
 /// Pages that are read at once, at most, where one page after the other is asked for, as in a walk from chunk to chunk.
@@ -72,52 +71,6 @@ pub enum OpenMemoryError {
     /// The list of mappings is longer than may be read, in bytes.
     #[error("its list of mappings is longer than {0} bytes")]
     Mappings(u64),
-}
-
-/// Pages that were read; each address has one place.
-struct PageCache {
-    addresses: Vec<u64>,
-    bytes: Vec<u8>,
-    /// The page behind those that were read last, and how many those were.
-    next: (u64, usize),
-}
-
-impl PageCache {
-    fn empty() -> Self {
-        Self {
-            addresses: vec![u64::MAX; CACHE_PAGES as usize],
-            bytes: vec![0; CACHE_PAGES as usize * PAGE_LENGTH],
-            next: (u64::MAX, 1),
-        }
-    }
-
-    /// The place of a page.
-    const fn place(page: u64) -> usize {
-        (page / PAGE % CACHE_PAGES) as usize
-    }
-
-    /// The bytes of a page, if they are here.
-    fn held(&self, page: u64) -> Option<&[u8]> {
-        let place = Self::place(page);
-        (self.addresses[place] == page)
-            .then(|| &self.bytes[place * PAGE_LENGTH..(place + 1) * PAGE_LENGTH])
-    }
-
-    /// Fills the places of so many pages from this one on. `read` returns false if it cannot.
-    fn fill(&mut self, page: u64, count: usize, read: impl FnOnce(&mut [u8]) -> bool) -> bool {
-        let place = Self::place(page);
-        let places = place..place + count;
-        // First, because after a read that fails no place may claim a page that it does not hold.
-        self.addresses[places.clone()].fill(u64::MAX);
-        if !read(&mut self.bytes[place * PAGE_LENGTH..(place + count) * PAGE_LENGTH]) {
-            return false;
-        }
-        for (address, number) in self.addresses[places].iter_mut().zip(0..) {
-            *address = page + number * PAGE;
-        }
-        self.next = (page.saturating_add(count as u64 * PAGE), count);
-        true
-    }
 }
 
 /// How much of a process's memory was searched.
@@ -494,8 +447,13 @@ impl Memory for LiveMemory {
         true
     }
 
+    fn now(&self, address: u64) -> Option<u64> {
+        let mut word = [0; 8];
+        self.read_present(address, &mut word).then_some(u64::from_le_bytes(word))
+    }
+
     fn drop_kept(&mut self) {
-        self.cache.get_mut().addresses.fill(u64::MAX);
+        self.cache.get_mut().drop(0..u64::MAX);
     }
 
     fn renew(&mut self) {
@@ -523,10 +481,7 @@ impl Memory for LiveMemory {
             }
             self.regions = regions;
         }
-        let cached = &mut self.cache.get_mut().addresses;
-        for address in cached.iter_mut().filter(|address| (start..end).contains(*address)) {
-            *address = u64::MAX;
-        }
+        self.cache.get_mut().drop(start..end);
     }
 }
 

@@ -282,6 +282,11 @@ pub trait Memory {
     /// Reads the mappings, which of their pages are present, and all pages anew.
     fn renew(&mut self) {}
 
+    /// The word at an address as the process has it by now, past what was kept or copied of it.
+    fn now(&self, address: u64) -> Option<u64> {
+        self.word(address)
+    }
+
     /// Why nothing more is read, once a budget was reached. What was searched since is not complete.
     fn stopped(&self) -> Option<ReadingStopped> {
         None

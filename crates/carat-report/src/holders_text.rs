@@ -25,13 +25,16 @@ pub fn holder_growth_text(growths: &Result<HolderGrowths, String>, since: &str) 
 
 fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt::Result {
     let since = one_line(since);
-    let HolderGrowths { before, after, grown, young, processes } = growths;
+    let HolderGrowths { before, after, grown, young, processes, incomplete } = growths;
     if processes.0 != processes.1 {
         let (one, two) = processes;
         writeln!(
             out,
             "The readings have {one} and {two} processes; the growth is that of the sums."
         )?;
+    }
+    for reason in incomplete {
+        writeln!(out, "A reading may lack part of what was kept: {}", one_line(reason))?;
     }
     let data = data_by_sum(grown, young, "young");
     let young = data_by_sum(young, grown, "old");
@@ -192,6 +195,7 @@ mod tests {
             |old_objects, old_bytes| KeptAmount { old_objects, old_bytes, ..KeptAmount::default() };
         HolderGrowths {
             processes: (1, 1),
+            incomplete: Vec::new(),
             before: all(100_000, 9_000_000),
             after: all(101_500, 9_300_000),
             grown: vec![posts],
@@ -207,6 +211,15 @@ mod tests {
              +0.21 MB  +187 Post, now 1,890, 1,484 objects with all they lead to ← an element of Array ← @seen of Recent\n\
              All old objects: +1,500 and +0.30 MB. Old is what some collections have left.\n"
         );
+    }
+
+    #[test]
+    fn a_reading_that_lacks_part_says_so_before_anything_that_grew() {
+        let incomplete = vec!["process 7: contents moved".to_owned()];
+        let text = holder_growth_text(&Ok(HolderGrowths { incomplete, ..growths() }), "a.json");
+        let first =
+            "A reading may lack part of what was kept: process 7: contents moved\nWhat keeps more";
+        assert!(text.starts_with(first), "{text}");
     }
 
     #[test]

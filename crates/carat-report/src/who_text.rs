@@ -173,6 +173,10 @@ fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> f
         let ways = grouped_count(class.other_ways, "other way");
         writeln!(out, "  {:>11}  {ways}, each with fewer", grouped(class.other_objects))?;
     }
+    if class.changed_objects > 0 {
+        let objects = grouped(class.changed_objects);
+        writeln!(out, "  {objects:>11}  kept in another way when it was read again")?;
+    }
     if knows_garbage && much_of(class.garbage_objects, class.objects) {
         writeln!(out, "  {:>11}  would be freed by a collection", grouped(class.garbage_objects))?;
     }
@@ -187,7 +191,8 @@ fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> f
             )?;
             writeln!(out, "    without it {} would go", amount(holder))
         }
-        None => writeln!(out, "  No single object keeps nine tenths of them"),
+        None if knows_garbage => writeln!(out, "  No single object keeps nine tenths of them"),
+        None => writeln!(out, "  Whether one object keeps nine tenths of them is not known"),
     }
 }
 
@@ -248,6 +253,7 @@ mod tests {
             ways: vec![CountedWay { objects: 19_990, way: way("Visit", None) }],
             other_ways: 2,
             other_objects: 10,
+            changed_objects: 0,
             holder: Some(holder.clone()),
         };
         WhoCensus {
@@ -319,6 +325,25 @@ mod tests {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("Next"), "{text}");
+    }
+
+    #[test]
+    fn where_contents_moved_neither_garbage_nor_a_missing_holder_is_claimed() {
+        let mut moved = who();
+        moved.classes[0].holder = None;
+        moved.classes[0].changed_objects = 4_000;
+        let mut reading = reading(Some(moved));
+        let reason = "contents moved".to_owned();
+        reading.processes[0].unknown.push(UnknownPart { part: CensusPart::Reach, reason });
+        let text = who_text(&reading, Some("Visit"));
+        for expected in [
+            "what a collection would free is not known: contents moved\n",
+            "      4,000  kept in another way when it was read again\n",
+            "  Whether one object keeps nine tenths of them is not known\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("would be freed"), "{text}");
     }
 
     #[test]

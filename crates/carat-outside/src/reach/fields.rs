@@ -76,6 +76,11 @@ impl SlotView<'_> {
         self.address.wrapping_add(offset)
     }
 
+    /// The address of the word behind flags and class that is this one.
+    pub(super) fn place_of(&self, word: u64) -> Option<u64> {
+        (16..self.bytes).step_by(8).find(|at| self.word(*at) == word).map(|at| self.at(at))
+    }
+
     /// The first address past the slot.
     pub(crate) const fn end(&self) -> u64 {
         self.at(self.bytes)

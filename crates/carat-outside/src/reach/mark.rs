@@ -3,6 +3,7 @@
 use super::fields::Reference;
 use super::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use super::graph::Graph;
+use super::large::LargeContents;
 use super::record::{ReferenceRecord, RootPlace};
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
@@ -58,8 +59,8 @@ pub(super) struct ReachMarker<'a> {
     references: Vec<Reference>,
     /// What a chunk that is reached now is marked as.
     mark: ChunkMark,
-    /// Objects that the roots reach and whose contents were not where they said: they moved while the process was read.
-    pub(super) moved: u64,
+    /// Large contents of what the roots reach.
+    pub(super) large: LargeContents,
     /// Every reference from what is reached, where that is wanted.
     record: Option<ReferenceRecord>,
 }
@@ -87,7 +88,7 @@ impl<'a> ReachMarker<'a> {
             inside: NumberSet::new(chunks),
             references: Vec::new(),
             mark: ChunkMark::Live,
-            moved: 0,
+            large: LargeContents::default(),
             record: None,
         }
     }
@@ -364,6 +365,9 @@ impl<'a> ReachMarker<'a> {
         let mut references = std::mem::take(&mut self.references);
         view.references(&mut |reference| references.push(reference));
         for reference in references.drain(..) {
+            if self.mark == ChunkMark::Live {
+                self.large.add(&view, &reference);
+            }
             self.reference(reference);
         }
         self.references = references;
@@ -401,11 +405,7 @@ impl<'a> ReachMarker<'a> {
             // Only its owner leads here, so it was visited.
             Some((number, _)) if !self.mark(number) => return,
             Some((_, chunk)) => chunk.user_end() - start,
-            None => {
-                // So many have a chunk, which was allocated after the chunks were read, or freed before the contents were.
-                self.moved += u64::from(count > TRANSIENT_WORDS && self.mark == ChunkMark::Live);
-                TRANSIENT_WORDS * 8
-            }
+            None => TRANSIENT_WORDS * 8,
         };
         let end = start.saturating_add(count.saturating_mul(8).min(bytes));
         self.waiting_values.push((start, end));

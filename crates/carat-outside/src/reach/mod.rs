@@ -10,6 +10,7 @@ pub(crate) mod fields;
 pub(crate) mod forms;
 mod graph;
 mod held;
+mod large;
 mod mark;
 mod named;
 pub(crate) mod record;
@@ -48,7 +49,7 @@ pub enum ReachUnknown {
     LostClass(&'static str),
     /// What some objects refer to was not read.
     #[error(
-        "while it was read, the contents of {0} of its large arrays moved, so what they lead to is not known; another reading may tell"
+        "while it was read, the contents of {0} of its large arrays or hashes moved, so what they lead to is not known; another reading may tell"
     )]
     Moved(u64),
 }
@@ -65,6 +66,8 @@ pub(crate) const fn reach_bytes(slots: u64, chunks: u64) -> u64 {
 /// What is reached of one process.
 pub struct Reach<'a> {
     marker: ReachMarker<'a>,
+    /// Large contents that may not have been read, or not whole.
+    moved: u64,
 }
 
 /// Marks what the roots reach. Fails where something that is certainly alive was not reached, because then the rest is not
@@ -137,15 +140,17 @@ fn mark<'a>(
             return Err(ReachUnknown::LostClass(class));
         }
     }
+    // Before garbage is marked, which takes as long again, in which more may move.
+    let moved = marker.large.moved(marker.graph.words);
     marker.garbage();
     let record = reached.or_else(|| marker.take_record());
-    Ok((Reach { marker }, record))
+    Ok((Reach { marker, moved }, record))
 }
 
 impl Reach<'_> {
     /// Whether what is not reached is garbage. Where contents moved, it may be what they led to.
     pub(crate) fn is_whole(&self) -> Result<(), ReachUnknown> {
-        match self.marker.moved {
+        match self.moved {
             0 => Ok(()),
             moved => Err(ReachUnknown::Moved(moved)),
         }

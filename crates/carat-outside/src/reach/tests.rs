@@ -137,6 +137,33 @@ fn garbage_is_unknown_where_the_contents_of_a_large_array_moved_while_it_was_rea
 }
 
 #[test]
+fn garbage_is_unknown_where_a_large_array_or_hash_has_other_contents_after_it_was_read() {
+    const COUNT: u64 = 5_000;
+    // Arrays say in the fifth word of their slot where their elements are, hashes behind their slot's three words in a table.
+    let array = (7, vec![(16, COUNT)], 32);
+    let hash = (8 | 1 << 15, vec![(24 + 32, 0), (24 + 40, COUNT)], 24 + 48);
+    for ((flags, words, says), room, moves, expected) in [
+        (&array, COUNT * 8, 0, Ok(())),
+        (&array, COUNT * 8, 64, Err(ReachUnknown::Moved(1))),
+        (&array, COUNT * 8 - 64, 0, Err(ReachUnknown::Moved(1))),
+        (&hash, COUNT * 24, 0, Ok(())),
+        (&hash, COUNT * 24, 64, Err(ReachUnknown::Moved(1))),
+        (&hash, COUNT * 24 - 64, 0, Err(ReachUnknown::Moved(1))),
+    ] {
+        let mut process = MarkedProcess::new().with_thread();
+        process.word(ROOTS, POST);
+        let contents = process.chunk(room.next_multiple_of(16) + 16);
+        process.word(POST, *flags);
+        for (offset, word) in words {
+            process.word(POST + offset, *word);
+        }
+        process.word(POST + says, contents);
+        process.made.memory.write_later(POST + says, contents + moves);
+        assert_eq!(process.reach().map(drop), expected, "{flags} {room} {moves}");
+    }
+}
+
+#[test]
 fn what_an_array_held_beyond_its_length_is_not_reached() {
     let mut process = MarkedProcess::new().with_thread();
     process.word(ROOTS, POST);

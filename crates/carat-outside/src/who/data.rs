@@ -42,6 +42,9 @@ pub struct ClassHolders {
     pub other_ways: u64,
     /// The objects to which those lead.
     pub other_objects: u64,
+    /// The objects whose way no longer held when it was read again.
+    #[serde(default)]
+    pub changed_objects: u64,
     /// The innermost object without which nine tenths of them would go; `None` if there is none.
     pub holder: Option<SoleHolder>,
 }

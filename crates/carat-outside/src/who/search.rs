@@ -163,8 +163,7 @@ impl WhoDraft {
                     Some(found) => class.ways.push(CountedWay { objects: way.objects, way: found }),
                     None => {
                         left_out += 1;
-                        class.other_ways += 1;
-                        class.other_objects += way.objects;
+                        class.changed_objects += way.objects;
                     }
                 }
             }
