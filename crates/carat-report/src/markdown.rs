@@ -36,8 +36,9 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
         None => push_verdict(&mut out, &verdict),
     }
     match &verdict.use_it {
-        Some(UseIt::Command(command)) => {
-            let _ = writeln!(out, "Use it: {}\n", as_code(command));
+        Some(UseIt::Command { line, left_out }) => {
+            let left_out = left_out.iter().map(|what| format!(" {}", escaped(what)));
+            let _ = writeln!(out, "Use it: {}{}\n", as_code(line), left_out.collect::<String>());
         }
         Some(UseIt::Beyond(what)) => {
             let _ = writeln!(

@@ -1,6 +1,7 @@
 //! How to run a server under the settings of a variant: the command to copy.
 
 use crate::environment_format::shell_line;
+use crate::text::one_line;
 use carat_model::{ExperimentInfo, HIDDEN, TextPart, Variant, is_secret_name, text_parts};
 use carat_settings::profiles;
 use serde::Deserialize;
@@ -9,8 +10,8 @@ use std::collections::BTreeMap;
 /// What `carat exec` can do of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UseIt {
-    /// A line of a shell.
-    Command(String),
+    /// A line of a shell, and what it leaves out of the server's environment.
+    Command { line: String, left_out: Option<String> },
     /// The variant changes more than settings, so no command of carat does all of it; says what.
     Beyond(String),
 }
@@ -63,7 +64,8 @@ pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
     }
     let server = plan.get("server").and_then(|server| server.clone().try_into().ok());
     let Server { command, env } = server.unwrap_or_default();
-    Some(UseIt::Command(exec_line(&env, settings, &command)))
+    let line = exec_line(&env, settings, &command);
+    Some(UseIt::Command { line, left_out: left_out(&env) })
 }
 
 /// The line of a shell that starts a server with these options of `carat exec`.
@@ -118,12 +120,21 @@ fn bytes(text: &str) -> Option<u64> {
 /// `env` and the variables of a server as a shell reads them; nothing if there are none. Left out is what the reader's own
 /// server has its own of: what only a trial fills in, such as its port, and secrets.
 pub(crate) fn env_words(variables: &BTreeMap<String, String>) -> Vec<String> {
-    let is_own = |name: &str, value: &str| {
-        is_secret_name(name) || value.contains(HIDDEN) || has_placeholder(value)
-    };
-    let shown = variables.iter().filter(|(name, value)| !is_own(name, value));
+    let shown =
+        variables.iter().filter(|(name, value)| !is_secret(name, value) && !has_placeholder(value));
     let words: Vec<String> = shown.map(|(name, value)| format!("{name}={value}")).collect();
     if words.is_empty() { words } else { [vec!["env".to_owned()], words].concat() }
+}
+
+/// Says which secrets of a server no line shows; `None` if it has none.
+fn left_out(variables: &BTreeMap<String, String>) -> Option<String> {
+    let secrets = variables.iter().filter(|(name, value)| is_secret(name, value));
+    let names: Vec<String> = secrets.map(|(name, _)| one_line(name)).collect();
+    (!names.is_empty()).then(|| format!("with your own {}", names.join(" and ")))
+}
+
+fn is_secret(name: &str, value: &str) -> bool {
+    is_secret_name(name) || value.contains(HIDDEN)
 }
 
 /// The words of a server's command, without the options that only an experiment fills in; [`UNKNOWN`] if it has such places
@@ -164,7 +175,7 @@ mod tests {
     }
 
     fn command(text: &str) -> Option<UseIt> {
-        Some(UseIt::Command(text.into()))
+        Some(UseIt::Command { line: text.into(), left_out: None })
     }
 
     #[test]
@@ -222,7 +233,12 @@ mod tests {
         // What only a trial has, and what is secret, is the reader's own.
         assert_eq!(
             use_it(&info(&placed, &[("arena_max", "2")]), "a"),
-            command(r#"env 'OPTIONS={"a": 1}' RACK_ENV=production carat exec arena_max=2 -- puma"#)
+            Some(UseIt::Command {
+                line:
+                    r#"env 'OPTIONS={"a": 1}' RACK_ENV=production carat exec arena_max=2 -- puma"#
+                        .into(),
+                left_out: Some("with your own API_KEY and FEED".into()),
+            })
         );
         assert_eq!(use_it(&info("not TOML [", &[("arena_max", "2")]), "a"), None);
     }

@@ -46,7 +46,10 @@ pub fn verdict_text(results: &Results, style: Style, next: &NextCommands) -> Str
         push_wrapped(&mut out, "", &one_line(&machines), style.width);
     }
     match &verdict.use_it {
-        Some(UseIt::Command(command)) => push_step(&mut out, "Use it", command),
+        Some(UseIt::Command { line, left_out }) => {
+            push_step(&mut out, "Use it", line);
+            left_out.iter().for_each(|what| push_step(&mut out, "", what));
+        }
         Some(UseIt::Beyond(what)) => {
             push_step(&mut out, "Use it", &format!("{what}; the experiment file has it"));
         }

@@ -99,7 +99,9 @@ fn guard_class(cell: &GuardCell) -> &'static str {
 fn use_it(verdict: &VerdictTable) -> Markup {
     markup! {
         @match &verdict.use_it {
-            Some(UseIt::Command(command)) => { p.use { "Use it: " code { (command) } } },
+            Some(UseIt::Command { line, left_out }) => {
+                p.use { "Use it: " code { (line) } @if let Some(what) = left_out { " " (what) } }
+            },
             Some(UseIt::Beyond(what)) => { p.use { "To use it, take what the experiment file below says: " (what) "." } },
             None => {},
         }
