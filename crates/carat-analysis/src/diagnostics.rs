@@ -101,16 +101,15 @@ impl Diagnostics<'_> {
     }
 
     /// Where memory still rises when the load ends, a comparison shows progress rather than requirements.
-    fn late_rises(&self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        for variant in &self.question.variants {
+    fn late_rises(&self) -> Option<Warning> {
+        let rises = self.question.variants.iter().filter_map(|variant| {
             // The median: one trial that ends in a sweep must not warn.
             let rises: Vec<f64> = self.valid(variant).filter_map(late_rise).collect();
-            let rise = median(&rises).filter(|&rise| rise > self.question.margin);
-            warnings
-                .extend(rise.map(|rise| Warning::StillRising { variant: variant.clone(), rise }));
-        }
-        warnings
+            let rise = median(&rises).filter(|&rise| rise > self.question.margin)?;
+            Some((variant.clone(), rise))
+        });
+        let rises: Vec<(String, f64)> = rises.collect();
+        (!rises.is_empty()).then_some(Warning::StillRising { rises })
     }
 
     /// Garbage is in memory until Ruby collects, so rarer collections alone make a process larger.

@@ -31,9 +31,8 @@ pub enum Warning {
     },
     /// Memory still rose when the load ended.
     StillRising {
-        variant: String,
-        /// Rise over the last eighth of the load, as a fraction.
-        rise: f64,
+        /// Each such variant with its rise over the last eighth of the load, as a fraction.
+        rises: Vec<(String, f64)>,
     },
     /// Ruby collects garbage at another rate than in the baseline.
     CollectsDifferently {
@@ -98,12 +97,16 @@ impl fmt::Display for Warning {
                 f,
                 "{dropped} of {blocks} blocks did not count; use a quieter machine or a lighter load"
             ),
-            Self::StillRising { variant, rise } => write!(
-                f,
-                "{variant}: memory still rose by {} over the last eighth of the load; raise \
-                 `requests` until it levels off, or compare growth with `carat record`",
-                percent(*rise)
-            ),
+            Self::StillRising { rises } => {
+                let rises =
+                    rises.iter().map(|(variant, rise)| format!("{variant} {}", percent(*rise)));
+                write!(
+                    f,
+                    "memory still rose over the last eighth of the load ({}); raise `requests` until it \
+                     levels off, or compare growth with `carat record`",
+                    rises.collect::<Vec<String>>().join(", ")
+                )
+            }
             Self::TwoGroups { variant, metric, upper, gap } => write!(
                 f,
                 "{variant}: {} has two groups: {:.0} % of the trials are {} above the rest; \
@@ -243,7 +246,10 @@ mod tests {
                 "read the logs",
             ),
             (Warning::TooManyDropped { dropped: 5, blocks: 20 }, "quieter machine"),
-            (Warning::StillRising { variant: variant.clone(), rise: 0.01 }, "raise `requests`"),
+            (
+                Warning::StillRising { rises: vec![(variant.clone(), 0.01), ("b".into(), 0.002)] },
+                "load (jemalloc 1.00 %, b 0.20 %); raise `requests`",
+            ),
             (
                 collects_differently(),
                 "0.43 times in jemalloc (2557), 2.00 times in trim (12000); part of",

@@ -14,6 +14,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Experiment file
+    #[arg(default_value = "carat.toml")]
     experiment: PathBuf,
     /// Results file [default: the experiment's name with .carat, in this folder]
     #[arg(short, long)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub enum ExperimentFileError {
     /// The file cannot be read.
     #[error(
-        "cannot read the experiment file {path}: {source}; give the path of a TOML file; `carat workload unpack rails-hello` writes an example"
+        "cannot read the experiment file {path}: {source}; give the path of a TOML file; `carat init` writes one for the app in this folder, `carat workload unpack rails-hello` an example"
     )]
     Read {
         path: PathBuf,

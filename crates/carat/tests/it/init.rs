@@ -31,3 +31,13 @@ fn the_next_command_can_be_pasted_also_where_a_name_has_a_space() {
     let ran = folder.run(&["init", "with space"]);
     ran.assert_code(0).assert_says("next  carat compare 'with space/carat.toml'");
 }
+
+#[test]
+fn compare_without_a_file_takes_the_one_that_init_writes_and_names_init_where_there_is_none() {
+    let folder = Folder::new("init");
+    folder.write("config.ru", "run ->(env) { [200, {}, []] }\n");
+    let without = folder.run(&["compare", "--dry-run"]);
+    without.assert_code(2).assert_says("carat.toml").assert_says("`carat init` writes one");
+    folder.run(&["init"]).assert_code(0);
+    folder.run(&["compare", "--dry-run"]).assert_code(0).assert_says("at most 30");
+}
