@@ -23,8 +23,6 @@ pub(super) trait References {
 
 /// No node, or no number.
 pub(super) const NONE: u32 = u32::MAX;
-/// The bit of a number that says that two roots refer to the node. Half of all numbers are left for it (`record`, `DumpGraph`).
-const OF_ROOTS: u32 = 1 << 31;
 
 /// The dominators of every node that the roots lead to.
 #[derive(Debug, Clone)]
@@ -42,8 +40,9 @@ impl Dominators {
     }
 
     pub(super) fn find(graph: &dyn References) -> Self {
-        let Walk { order, parents, mut visits } = Walk::of(graph);
-        mark_of_roots(graph, &mut visits);
+        let mut walk = Walk::of(graph);
+        walk.lift_what_two_roots_keep(graph);
+        let Walk { order, parents, visits } = walk;
         let before = Predecessors::of(graph, &order, &visits);
         // As long as the list of nodes, like each of those that the search needs.
         drop(visits);
@@ -97,43 +96,60 @@ impl Walk {
         let mut waiting = vec![(top, 0_u32)];
         while let Some((node, at)) = waiting.last_mut() {
             let targets = if *node == top { &roots } else { lists.of(*node) };
-            let Some(target) = targets.get(*at as usize).copied() else {
-                waiting.pop();
-                continue;
-            };
-            *at += 1;
-            let from = walk.visits[*node as usize].number;
-            let visit = &mut walk.visits[target as usize];
-            visit.referrers += 1;
-            if visit.number == NONE {
-                visit.number = walk.order.len() as u32;
-                walk.order.push(target);
-                walk.parents.push(from);
-                waiting.push((target, 0));
+            match walk.next_with_list(lists, (*node, at), targets) {
+                Some(below) => waiting.push((below, 0)),
+                None => {
+                    waiting.pop();
+                }
             }
         }
         walk
     }
-}
 
-/// Marks the numbers of nodes to which two roots refer: only the top dominates them, whatever else refers to them. That spares the
-/// list of a class to which every one of its objects refers.
-fn mark_of_roots(graph: &dyn References, visits: &mut [Visit]) {
-    let mut first = NumberSet::new(visits.len());
-    for root in graph.roots() {
-        let mut targets = graph.lists().of(root).to_vec();
-        targets.sort_unstable();
-        targets.dedup();
-        for target in targets.into_iter().filter(|target| *target < graph.roots().start) {
-            if !first.insert(target as usize) {
-                let visit = &mut visits[target as usize];
-                *visit = Visit { number: visit.number | OF_ROOTS, referrers: 0 };
+    /// Visits the nodes of a list from a place on, up to the first new one that has a list itself, as few have; `None` at the end.
+    fn next_with_list(
+        &mut self,
+        lists: Lists<'_>,
+        (node, at): (u32, &mut u32),
+        targets: &[u32],
+    ) -> Option<u32> {
+        let from = self.visits[node as usize].number;
+        for target in targets.get(*at as usize..)? {
+            *at += 1;
+            let visit = &mut self.visits[*target as usize];
+            visit.referrers += 1;
+            if visit.number == NONE {
+                visit.number = self.order.len() as u32;
+                self.order.push(*target);
+                self.parents.push(from);
+                if !lists.of(*target).is_empty() {
+                    return Some(*target);
+                }
+            }
+        }
+        None
+    }
+
+    /// Only the top dominates a node to which two roots refer, whatever else refers to it. That spares the list of a class to which
+    /// every one of its objects refers.
+    fn lift_what_two_roots_keep(&mut self, graph: &dyn References) {
+        let mut first = NumberSet::new(self.visits.len());
+        for root in graph.roots() {
+            let mut targets = graph.lists().of(root).to_vec();
+            targets.sort_unstable();
+            targets.dedup();
+            for target in targets.into_iter().filter(|target| *target < graph.roots().start) {
+                if !first.insert(target as usize) {
+                    let visit = &mut self.visits[target as usize];
+                    visit.referrers = 1;
+                    self.parents[visit.number as usize] = 0;
+                }
             }
         }
     }
 }
 
-/// The nodes that refer to each node, all by the number of their visit. A node to which two roots refer has none.
+/// The nodes that refer to each node, all by the number of their visit; none where it is its parent alone, as for most nodes.
 struct Predecessors {
     starts: Vec<u32>,
     nodes: Vec<u32>,
@@ -146,25 +162,24 @@ impl Predecessors {
         let mut next = 0;
         for node in order {
             starts.push(next);
-            next += visits[*node as usize].referrers;
+            let referrers = visits[*node as usize].referrers;
+            next += if referrers > 1 { referrers } else { 0 };
         }
         starts.push(next);
         let mut nodes = vec![0; next as usize];
         // Each start moves to the end of its list, which is the start of the next one.
         let mut add = |from: u32, to: u32| {
-            let place = &mut starts[to as usize];
-            nodes[*place as usize] = from;
-            *place += 1;
+            let Visit { number, referrers } = visits[to as usize];
+            if referrers > 1 {
+                let place = &mut starts[number as usize];
+                nodes[*place as usize] = from;
+                *place += 1;
+            }
         };
-        graph.roots().for_each(|root| add(0, visits[root as usize].number));
+        graph.roots().for_each(|root| add(0, root));
         let lists = graph.lists();
         for (from, node) in (0..).zip(order).skip(1) {
-            for target in lists.of(*node) {
-                let number = visits[*target as usize].number;
-                if number & OF_ROOTS == 0 {
-                    add(from, number);
-                }
-            }
+            lists.of(*node).iter().for_each(|target| add(from, *target));
         }
         Self { starts, nodes }
     }
@@ -184,7 +199,8 @@ fn nearest(parents: Vec<u32>, before: Predecessors) -> Vec<u32> {
     let mut waiting = Vec::new();
     // From the last visit to the first: what was visited later has its semidominator already.
     for number in (1..visited).rev() {
-        let mut least = number;
+        // Of a node without a list.
+        let mut least = parents[number as usize];
         // The last ones first: they are in other parts of the tree, and so the likelier to lead to the top, below which is nothing.
         for from in before.of_number(number as usize).iter().rev() {
             let label = best_label(*from, &semi, &mut labels, &mut ancestors, &mut waiting);
@@ -193,8 +209,7 @@ fn nearest(parents: Vec<u32>, before: Predecessors) -> Vec<u32> {
                 break;
             }
         }
-        // Of a node without a list the top is the only dominator.
-        semi[number as usize] = if least == number { 0 } else { least };
+        semi[number as usize] = least;
         ancestors[number as usize] = parents[number as usize];
     }
     drop((before, labels, ancestors));

@@ -5,6 +5,7 @@
 
 use super::dominators::{NONE, References};
 use crate::heap::SlotType;
+use crate::reach::record::Lists;
 
 /// Larger costs of one step do not exist.
 const BUCKETS: usize = 128;
@@ -37,6 +38,7 @@ impl Ways {
     pub(super) fn find(graph: &dyn References, kinds: &dyn NodeKinds, start: Option<u32>) -> Self {
         let lists = graph.lists();
         let mut search = WaySearch {
+            lists,
             costs: vec![NONE; lists.nodes() as usize],
             parents: vec![NONE; lists.nodes() as usize],
             buckets: vec![Vec::new(); BUCKETS],
@@ -86,19 +88,24 @@ impl Ways {
     }
 }
 
-struct WaySearch {
+struct WaySearch<'a> {
+    lists: Lists<'a>,
     costs: Vec<u32>,
     parents: Vec<u32>,
     buckets: Vec<Vec<u32>>,
     waiting: u64,
 }
 
-impl WaySearch {
+impl WaySearch<'_> {
     fn offer(&mut self, node: u32, from: u32, cost: u32) {
         let Some(known) = self.costs.get_mut(node as usize) else { return };
         if cost < *known {
             *known = cost;
             self.parents[node as usize] = from;
+            // Most nodes lead nowhere.
+            if self.lists.of(node).is_empty() {
+                return;
+            }
             self.buckets[cost as usize % BUCKETS].push(node);
             self.waiting += 1;
         }
@@ -135,7 +142,7 @@ fn step_to(from: Option<SlotType>, to: Option<SlotType>) -> u32 {
 mod tests {
     use super::*;
 
-    use crate::reach::record::{Lists, MadeLists};
+    use crate::reach::record::MadeLists;
 
     struct Made {
         lists: MadeLists,
