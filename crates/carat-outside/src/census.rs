@@ -521,15 +521,12 @@ fn add_garbage(
     reached: &Reach<'_>,
 ) {
     let mut garbage: HashMap<ClassId, u64> = HashMap::new();
-    for page in heap.pages() {
-        for slot in (0..page.slots).map(|number| page.slot(number)) {
-            let head = head_at(memory, slot);
-            let Some(head) = head.filter(|head| head.slot_type() != SlotType::NONE) else {
-                continue;
-            };
-            if !reached.is_reached(slot) {
-                *garbage.entry(names.of_slot(memory, heap, head)).or_default() += 1;
-            }
+    let slots = heap.pages().iter().flat_map(|page| (0..page.slots).map(|slot| page.slot(slot)));
+    // Few are not reached, and only those are read.
+    for (_, slot) in (0..).zip(slots).filter(|(number, _)| !reached.is_reached_number(*number)) {
+        let head = head_at(memory, slot);
+        if let Some(head) = head.filter(|head| head.slot_type() != SlotType::NONE) {
+            *garbage.entry(names.of_slot(memory, heap, head)).or_default() += 1;
         }
     }
     for class in classes {

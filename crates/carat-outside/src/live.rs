@@ -447,6 +447,20 @@ impl Memory for LiveMemory {
         true
     }
 
+    fn word(&self, address: u64) -> Option<u64> {
+        if !address.is_multiple_of(8) {
+            return None;
+        }
+        let page = align_down(address, PAGE);
+        let within = (address - page) as usize;
+        // A word does not cross pages, so the general reader would only cost time: this is asked for millions of words.
+        let kept = self.cache.borrow().held(page).and_then(|page| word_in(page, within));
+        kept.or_else(|| {
+            let mut bytes = [0; 8];
+            self.read_cached(page, within, &mut bytes).then_some(u64::from_le_bytes(bytes))
+        })
+    }
+
     fn now(&self, address: u64) -> Option<u64> {
         let mut word = [0; 8];
         self.read_present(address, &mut word).then_some(u64::from_le_bytes(word))

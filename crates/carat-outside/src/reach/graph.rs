@@ -11,6 +11,7 @@ use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, for_each_word};
+use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
 use carat_ruby::version::TRANSIENT_HEAP;
@@ -23,6 +24,8 @@ const LARGE: RangeInclusive<u64> = 512..=32_768;
 /// The process as its objects are marked.
 pub(super) struct Graph<'a> {
     pub(super) words: Words<'a>,
+    /// Slots with an object, by number, as they were met first.
+    objects: NumberSet,
     /// Chunks that belong to one object or table, by number: pointers from elsewhere do not count.
     owned: Vec<bool>,
     /// The object whose C struct a chunk is, by the chunk's number; 0 for a struct of several.
@@ -52,8 +55,10 @@ impl<'a> Graph<'a> {
         (anchors, threads): (&RubyAnchors, &[ThreadPlace]),
     ) -> Self {
         let words = with_tables(Words::new(memory, heap, chunks), anchors);
+        let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
         let mut graph = Self {
             words,
+            objects: NumberSet::new(slots as usize),
             owned: vec![false; chunks.len()],
             structs: AddressMap::default(),
             tables: AddressMap::default(),
@@ -94,11 +99,11 @@ impl<'a> Graph<'a> {
     /// The chunks that slots own. Returns the slots with a struct of C, and the bytes of each.
     fn slots(&mut self) -> Vec<(u64, u64)> {
         let mut structs = Vec::new();
-        for page in self.words.heap.pages() {
-            for number in 0..page.slots {
-                let Some(view) = self.words.view(page.slot(number), page.slot_bytes) else {
-                    continue;
-                };
+        let pages = self.words.heap.pages().iter();
+        let slots = pages.flat_map(|page| (0..page.slots).map(move |slot| (page, slot)));
+        for (number, (page, slot)) in slots.enumerate() {
+            if let Some(view) = self.words.view(page.slot(slot), page.slot_bytes) {
+                self.objects.insert(number);
                 view.references(&mut |reference| self.own(view.address, reference));
                 if view.kind() == SlotType::DATA {
                     structs.push((view.address, view.bytes));
@@ -302,6 +307,13 @@ impl<'a> Graph<'a> {
             });
         }
         pools.into_iter().for_each(|number| self.owned[number] = true);
+    }
+
+    /// Whether the slot with this number, at this address, has an object. Memory is asked only where there was none: it may be new.
+    pub(super) fn is_object(&self, number: usize, address: u64) -> bool {
+        let flags = || self.words.memory.word(address);
+        // The type 0 is a slot without an object (`T_NONE`, value_type.h).
+        self.objects.contains(number) || flags().is_some_and(|flags| flags & 31 != 0)
     }
 
     /// Whether only the owner's reference to a chunk counts.

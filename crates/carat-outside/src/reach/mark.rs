@@ -275,10 +275,7 @@ impl<'a> ReachMarker<'a> {
     /// Marks an object. False if the word is none.
     fn value(&mut self, word: u64) -> bool {
         let Some(number) = self.slot_number(word) else { return false };
-        // What is marked is an object. The type 0 is a slot without one (`T_NONE`, value_type.h).
-        let is_object = self.slots.contains(number)
-            || self.graph.words.memory.word(word).is_some_and(|flags| flags & 31 != 0);
-        if !is_object {
+        if !self.graph.is_object(number, word) {
             return false;
         }
         if let Some(record) = &mut self.record {

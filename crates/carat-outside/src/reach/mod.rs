@@ -57,10 +57,10 @@ pub enum ReachUnknown {
 /// Classes that every collection reaches.
 const ALWAYS_REACHED: [&str; 3] = ["rb_cObject", "rb_cString", "rb_eStandardError"];
 
-/// Bytes of our own memory for marks of so many slots and chunks, beside the table of chunks: each is reached, and waits. A chunk
-/// has an owner, which may be an object, and a mark.
+/// Bytes of our own memory for marks of so many slots and chunks, beside the table of chunks: each is reached, and waits, and a slot
+/// has an object. A chunk has an owner, which may be an object, and a mark.
 pub(crate) const fn reach_bytes(slots: u64, chunks: u64) -> u64 {
-    2 * NumberSet::bytes(slots) + 2 * NumberSet::bytes(chunks) + 2 * chunks
+    3 * NumberSet::bytes(slots) + 2 * NumberSet::bytes(chunks) + 2 * chunks
 }
 
 /// What is reached of one process.
@@ -218,9 +218,7 @@ impl Reach<'_> {
         let slots = graph.words.heap.pages().iter();
         let slots = slots.flat_map(|page| (0..page.slots).map(move |slot| (page, slot)));
         for (number, (page, slot)) in slots.enumerate() {
-            let flags = graph.words.memory.word(page.slot(slot));
-            // The type 0 is a slot without an object (`T_NONE`, value_type.h).
-            if flags.is_none_or(|flags| flags & 31 == 0) {
+            if !graph.is_object(number, page.slot(slot)) {
                 continue;
             }
             if self.marker.has_mark(number) {
