@@ -443,8 +443,7 @@ fn holder_parts(
         match memory.stopped() {
             Some(stopped) => census.unknown(CensusPart::Owners, stopped),
             None => {
-                let tables = owners.amount(&chunks, Owner::Jit);
-                census.jit = jit.map(|jit| jit.census(memory, tables));
+                census.jit = jit.map(|jit| jit.census(memory, owners.amount(&chunks, Owner::Jit)));
                 let found = (&owners, &chunks, reached.as_ref().ok());
                 owner_parts(memory, (heap, names), found, options, census);
             }

@@ -55,8 +55,6 @@ pub(super) struct ReachMarker<'a> {
     waiting_values: Vec<(u64, u64)>,
     /// Chunks into whose middle something points.
     inside: NumberSet,
-    /// Those of the slot that is visited.
-    references: Vec<Reference>,
     /// What a chunk that is reached now is marked as.
     mark: ChunkMark,
     /// Large contents of what the roots reach.
@@ -86,7 +84,6 @@ impl<'a> ReachMarker<'a> {
             waiting_chunks: NumberSet::new(chunks),
             waiting_values: Vec::new(),
             inside: NumberSet::new(chunks),
-            references: Vec::new(),
             mark: ChunkMark::Live,
             large: LargeContents::default(),
             record: None,
@@ -358,16 +355,12 @@ impl<'a> ReachMarker<'a> {
         {
             self.pointer(record);
         }
-        // Collected first, because following one changes the marks that the view borrows; in one list for all slots.
-        let mut references = std::mem::take(&mut self.references);
-        view.references(&mut |reference| references.push(reference));
-        for reference in references.drain(..) {
+        view.references(&mut |reference| {
             if self.mark == ChunkMark::Live {
                 self.large.add(&view, &reference);
             }
             self.reference(reference);
-        }
-        self.references = references;
+        });
     }
 
     fn reference(&mut self, reference: Reference) {
