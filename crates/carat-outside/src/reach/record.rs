@@ -208,6 +208,11 @@ impl<'a> Lists<'a> {
         self.starts.len() as u32
     }
 
+    /// Whether a node may refer to others: where its list starts tells, and the list itself need not be looked at.
+    pub(crate) fn leads_on(self, node: u32) -> bool {
+        self.starts.get(node as usize).is_some_and(|start| *start != NO_NODE)
+    }
+
     /// The nodes that a node refers to.
     pub(crate) fn of(self, node: u32) -> &'a [u32] {
         let start = self.starts.get(node as usize).copied().unwrap_or(NO_NODE) as usize;

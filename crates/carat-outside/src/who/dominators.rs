@@ -122,7 +122,7 @@ impl Walk {
                 visit.number = self.order.len() as u32;
                 self.order.push(*target);
                 self.parents.push(from);
-                if !lists.of(*target).is_empty() {
+                if lists.leads_on(*target) {
                     return Some(*target);
                 }
             }

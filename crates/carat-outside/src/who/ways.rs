@@ -103,11 +103,10 @@ impl WaySearch<'_> {
             *known = cost;
             self.parents[node as usize] = from;
             // Most nodes lead nowhere.
-            if self.lists.of(node).is_empty() {
-                return;
+            if self.lists.leads_on(node) {
+                self.buckets[cost as usize % BUCKETS].push(node);
+                self.waiting += 1;
             }
-            self.buckets[cost as usize % BUCKETS].push(node);
-            self.waiting += 1;
         }
     }
 }
