@@ -44,7 +44,7 @@ fn write_dump(
     let objects = grouped_count(head.objects, "object");
     writeln!(
         out,
-        "Heap dump {target}: {objects}, {}, {}; no root leads to {} of the objects",
+        "Heap dump {target}: {objects}, {}, {} with those to classes and of roots; no root leads to {} of the objects",
         Bytes(head.bytes),
         grouped_count(head.references, "reference"),
         grouped(unreached)

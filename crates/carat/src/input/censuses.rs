@@ -16,7 +16,9 @@ pub enum CensusFileError {
     #[error("cannot read {path}: {source}")]
     Unreadable { path: PathBuf, source: io::Error },
     /// Not from `carat explain --json`.
-    #[error("{0} is not the output of `carat explain PID --json`")]
+    #[error(
+        "{0} is not the output of `carat explain PID --json`, with `--who` for what keeps objects; a heap dump is compared only with another"
+    )]
     Foreign(PathBuf),
     /// From another version of carat.
     #[error("{path} has readings of the schema `{found}`; this carat reads `{OUTSIDE_SCHEMA}`")]

@@ -297,7 +297,8 @@ fn print_text(request: &ExplainRequest, explained: &Explained) -> anyhow::Result
         (false, true) => output::print_text(&rest_text(ledger))?,
         (false, false) => output::print_text(&parts_text(ledger))?,
     }
-    if is_diagnosed {
+    // The file that was asked for is written next, and has its own next command.
+    if is_diagnosed && request.suggest.is_none() {
         let target = origin.target(&request.target);
         let next = next_text(diagnosis, target, request.is_detailed(ledger));
         output::print_text(&("\n".to_owned() + &next))?;

@@ -11,6 +11,7 @@ use carat_outside::who::dump::{DumpError, DumpSums, dump_heap};
 use carat_proc::observe::{be_killed_first, memory_gate};
 use carat_proc::process::ProcRoot;
 use carat_report::{Audience, pprof, redact_outside, shell_line};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -79,7 +80,34 @@ pub(crate) fn write_heap_dump(request: &HeapDumpRequest<'_>) -> anyhow::Result<(
     let bytes = out.finish().with_context(cannot_write)?;
     finish.map_or(Ok(()), WholeFile::finish).with_context(cannot_write)?;
     say(request, &sums, bytes);
+    say_forked(&root, request.process);
     Ok(())
+}
+
+/// Names the processes that run the same program below the one that was read: what serves has a heap of its own.
+fn say_forked(root: &ProcRoot, process: u32) {
+    let forked = forked_from(root, process);
+    if forked.is_empty() {
+        return;
+    }
+    let (count, pids) = (forked.len(), forked.iter().map(u32::to_string));
+    output::print_message(&format!(
+        "process {process} has {count} {} with heaps of their own, which this file has nothing of: {}",
+        counted(&(count as u64), "child process"),
+        pids.collect::<Vec<String>>().join(", ")
+    ));
+}
+
+/// The children of a process that run its program.
+fn forked_from(root: &ProcRoot, process: u32) -> Vec<u32> {
+    let program = |pid: u32| fs::read_link(root.file(pid, "exe")).ok();
+    let own = program(process);
+    let mut pids = root.pids().unwrap_or_default();
+    pids.retain(|pid| {
+        let is_child = root.stat(*pid).is_ok_and(|stat| stat.parent == process);
+        is_child && own.is_some() && program(*pid) == own
+    });
+    pids
 }
 
 /// Whether the file is to hold a profile for pprof.

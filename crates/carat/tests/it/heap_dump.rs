@@ -180,6 +180,19 @@ fn what_keeps_more_than_in_another_dump_comes_first() {
 }
 
 #[test]
+fn of_a_process_with_workers_it_is_said_that_theirs_are_other_heaps() {
+    require!(Ruby);
+    let folder = Folder::new("workers");
+    let mut ruby = OutsideRuby::start(TestRuby::OnPath);
+    let alone = folder.run(&["heap-dump", &ruby.pid.to_string(), "-o", "alone.jsonl"]);
+    assert!(!alone.talk.contains("child process"), "{}", alone.talk);
+    let worker = ruby.eval("$worker = fork { sleep }");
+    let ran = folder.run(&["heap-dump", &ruby.pid.to_string(), "-o", "master.jsonl"]);
+    ruby.eval("Process.kill(:KILL, $worker); Process.wait($worker); 1");
+    ran.assert_code(0).assert_says(&format!("has nothing of: {}", worker.trim()));
+}
+
+#[test]
 fn the_flame_graph_of_a_process_and_of_its_dump_has_every_byte_once() {
     require!(Ruby);
     let ruby = start(TestRuby::OnPath);

@@ -1,5 +1,6 @@
 //! `carat record` and `carat explain` on real processes.
 
+use crate::load_server::raw_server;
 use crate::support::{Folder, finish, wait_until};
 use carat::store;
 use carat_model::ledger::Basis;
@@ -7,6 +8,7 @@ use carat_model::recording::MarkerKind;
 use carat_model::{GrowthKind, PartGrowth, ProgressUnit, Recording, TrackedPart};
 use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// A server with one worker that retains another 40 kB every tenth of a second.
@@ -160,6 +162,23 @@ fn a_load_without_any_answer_makes_a_recording_invalid() {
     folder.assert_nothing_left();
     let wrong = folder.run(&["record", "--rate", "5", "--", "sleep", "60"]);
     wrong.assert_code(2).assert_says("--load");
+}
+
+#[test]
+fn a_load_that_another_process_answers_is_doubted_and_one_that_the_tree_answers_is_not() {
+    let folder = Folder::new("elsewhere");
+    // This process answers, and the recorded one only sleeps.
+    let address = raw_server(|stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    });
+    let url = format!("http://{address}/");
+    let load = ["record", "--load", &url, "--rate", "50", "--for", "1s"];
+    let ran = folder.run(&[&load[..], &["--", "sleep", "60"]].concat());
+    let own = std::process::id();
+    ran.assert_says(&format!("no process of the tree listens on {address}, process {own} does"));
+    let own = own.to_string();
+    let ran = folder.run(&[&load[..], &["--pid", &own, "--only"]].concat());
+    assert!(!(ran.out + &ran.talk).contains("no process of the tree"));
 }
 
 #[test]

@@ -142,6 +142,7 @@ impl<'a> ActiveRecording<'a> {
 
     /// Stops the subject, if it is a command, and completes the file.
     pub(crate) fn finish(mut self, ended: String) -> Result<FinishedRecording, RecordError> {
+        let doubt = self.load.as_ref().and_then(LoadDriver::doubt);
         let (load, unsent) = self.load.take().map(LoadDriver::end).unzip();
         // While the server runs: afterwards there is nothing to read.
         self.recorder.write_last(self.kept.is_some());
@@ -157,13 +158,13 @@ impl<'a> ActiveRecording<'a> {
         let printed = self.recorder.tree.log_note();
         let survivors = self.recorder.tree.stop(GRACE).survivors;
         let refusal = self.recorder.tree.refusal().map(str::to_owned);
-        let warnings = refusal.into_iter().chain(note).chain(printed).chain(unsampled).collect();
+        let warnings = doubt.into_iter().chain(refusal).chain(note).chain(printed).chain(unsampled);
         let cost = self.recorder.tree.cost();
         let end = RecordingEnd {
             ended,
             load,
             cost,
-            warnings,
+            warnings: warnings.collect(),
             classes,
             limit,
             unread,

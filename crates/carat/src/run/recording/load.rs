@@ -9,6 +9,7 @@ use carat_load::{Address, Generator, check};
 use carat_model::load::{HttpLoad, LoadFlagError, LoadOptionError, ProtocolOptions, ScenarioTable};
 use carat_model::recording::{MarkerKind, RecordedLoad, RecordedLoadPlan};
 use carat_model::{HttpOptions, LoadReport, LoadSpec, Percent, Span};
+use carat_proc::process::listeners;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub(super) struct LoadDriver {
     table: HttpOptions,
     plan: RecordedLoadPlan,
     limit: Option<Span>,
+    /// A process outside the tree that answers, where none of the tree listens.
+    answered_by: Option<u32>,
     state: DriverState,
 }
 
@@ -115,6 +118,7 @@ impl LoadDriver {
             table,
             plan,
             limit,
+            answered_by: None,
             state: DriverState::Waiting(None),
         };
         // Now, because a wrong option must not be found only after the server has started.
@@ -151,6 +155,27 @@ impl LoadDriver {
         matches!(self.state, DriverState::Sending(_))
     }
 
+    /// Why growth per request may say nothing of the tree.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let (address, other) = (self.address, self.answered_by?);
+        Some(format!(
+            "no process of the tree listens on {address}, process {other} does: unless that hands the requests on, \
+             what is said per request says nothing of the tree"
+        ))
+    }
+
+    /// A process that listens where the load goes, if none of the tree does. A proxy may stand before the tree, so it is no error.
+    fn other_listener(&self, recorder: &mut Recorder<'_>) -> Option<u32> {
+        // Of another host or network nothing is known.
+        let listening = match self.address.ip().is_loopback() {
+            true => listeners(recorder.tree.root(), self.address.port()),
+            false => Vec::new(),
+        };
+        let members = recorder.tree.members();
+        let is_own = |pid: &u32| members.iter().any(|member| member.pid == *pid);
+        listening.first().copied().filter(|_| !listening.iter().any(is_own))
+    }
+
     /// Ends the load, even if it is not complete. Returns also why it never began.
     pub(super) fn end(self) -> (RecordedLoad, Option<String>) {
         let (report, refusal) = match self.state {
@@ -184,6 +209,7 @@ impl LoadDriver {
         match recorder.tree.spawn_generator(&spec) {
             Ok(generator) => {
                 recorder.mark(MarkerKind::LoadBegins);
+                self.answered_by = self.other_listener(recorder);
                 self.state = DriverState::Sending(generator);
                 None
             }
