@@ -74,22 +74,29 @@ pub(super) fn largest(
     most: usize,
 ) -> Vec<u32> {
     let count = nodes.nodes() as usize + 1;
-    // The nearest container that dominates each node.
+    // The nearest container that dominates each node; of a container the outermost of those of which it is most.
     let mut above = vec![u32::MAX; count];
     let mut is_passed = NumberSet::new(count);
-    let is_most =
-        |part: u64, whole: u64| part.saturating_mul(10) >= whole.saturating_mul(MOST_OF_IT);
-    for node in dominators.order() {
-        let Some(nearest) = dominators.of(*node) else { continue };
+    let is_most = |part: u32, whole: u32| {
+        retained.of(part).0.saturating_mul(10) >= retained.of(whole).0.saturating_mul(MOST_OF_IT)
+    };
+    for node in dominators.order().iter().copied() {
+        let Some(nearest) = dominators.of(node) else { continue };
         let container =
             if is_container(nodes, nearest) { nearest } else { above[nearest as usize] };
-        above[*node as usize] = container;
-        let keeps_most = is_most(retained.of(*node).0, retained.of(container).0);
-        if container != u32::MAX && is_container(nodes, *node) && keeps_most {
-            // In a list each element keeps nearly all that the one before it keeps: the first one says it.
-            let passed = if is_of_one_class(nodes, *node, container) { *node } else { container };
-            is_passed.insert(passed as usize);
+        if !is_container(nodes, node) {
+            above[node as usize] = container;
+            continue;
         }
+        above[node as usize] = node;
+        if container == u32::MAX || !is_most(node, container) {
+            continue;
+        }
+        let outermost = above[container as usize];
+        above[node as usize] = outermost;
+        // In a list each element keeps nearly all that the one before it keeps: one of the first says it.
+        let says_less = is_of_one_class(nodes, node, container) || !is_most(node, outermost);
+        is_passed.insert(if says_less { node } else { container } as usize);
     }
     let containers = dominators.order().iter().copied().filter(|node| is_container(nodes, *node));
     let mut found: Vec<u32> =

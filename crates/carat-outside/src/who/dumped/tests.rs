@@ -89,6 +89,18 @@ fn the_head_of_a_list_keeps_all_of_it() {
     );
 }
 
+/// A list of a thousand arrays, each with a text and the rest of the list.
+fn nested_arrays() -> String {
+    list().replace("\"type\":\"OBJECT\"", "\"type\":\"ARRAY\"")
+}
+
+#[test]
+fn of_arrays_in_arrays_one_that_keeps_most_of_the_outermost_is_named() {
+    let largest = who(&read(&nested_arrays()).unwrap(), None);
+    let objects: Vec<u64> = largest.holders.iter().map(|holder| holder.objects).collect();
+    assert!(objects.len() == 1 && objects[0] >= 1600, "{objects:?}");
+}
+
 #[test]
 fn a_line_with_a_size_beyond_any_process_is_no_line_of_an_object() {
     let text = NAMED.to_owned()
