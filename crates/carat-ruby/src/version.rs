@@ -206,6 +206,11 @@ pub const CALL_CACHES_IN_LIST: VersionRange = VersionRange::from(V4_0);
 pub const SUBCLASSES_LINKED_ONE_WAY: VersionRange = VersionRange::up_to(V3_0);
 /// The names of instance variables are in the shapes of objects (shape.h); before, in a table of their class.
 pub const SHAPES: VersionRange = VersionRange::from(V3_2);
+/// The fifth word of a class or module is the address of its instance variables, as many as its shape says (`iv_ptr` of
+/// `rb_classext_t`, internal/class.h); in 3.2 the same was not tried.
+pub const CLASS_FIELDS_IN_BUFFER: VersionRange = VersionRange::between(V3_3, V3_4);
+/// Classes remember where their class variables are (`cvc_tbl` of `rb_classext_t`).
+pub const CLASS_VARIABLES_CACHED: VersionRange = VersionRange::from(V3_1);
 /// A string that shares its bytes has the flag `FL_USER0` (`STR_SHARED`, internal/string.h); before, `FL_USER2`.
 pub const SHARED_STRINGS_BY_FIRST_FLAG: VersionRange = VersionRange::from(V3_4);
 /// A shape has the number of its instance variables directly behind its name (`rb_shape`, shape.h).

@@ -9,8 +9,9 @@ use crate::bytes::word_in;
 use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
 use carat_ruby::version::{
-    ARRAYS_FILL_THEIR_SLOT, CALL_CACHES_HOLD_METHODS, COUNTED_OBJECT_FIELDS, HASH_TABLE_IN_SLOT,
-    MATCH_FILLS_ITS_SLOT, OBJECT_FIELDS_OUTSIDE_BY_FLAG, STRUCTS_FILL_THEIR_SLOT,
+    ARRAYS_FILL_THEIR_SLOT, CALL_CACHES_HOLD_METHODS, CLASS_FIELDS_IN_BUFFER,
+    CLASS_VARIABLES_CACHED, COUNTED_OBJECT_FIELDS, HASH_TABLE_IN_SLOT, MATCH_FILLS_ITS_SLOT,
+    OBJECT_FIELDS_OUTSIDE_BY_FLAG, SHAPES, STRUCTS_FILL_THEIR_SLOT,
 };
 
 /// Contents lie in the slot (`ROBJECT_EMBED`, `RARRAY_EMBED_FLAG`, `BIGNUM_EMBED_FLAG`); for strings, outside of it
@@ -22,6 +23,8 @@ const HASH_HAS_BINS: u64 = 1 << 15;
 const FIELDS_OUTSIDE: u64 = 1 << 16;
 /// Pairs of a small hash (`RHASH_AR_TABLE_MAX_SIZE`).
 const SMALL_HASH: u64 = 8;
+/// Offset of the address of a class's instance variables (`CLASS_FIELDS_IN_BUFFER`).
+pub(crate) const CLASS_FIELDS: u64 = 32;
 /// Superclasses of a class at most, and modules between it and the nearest.
 const ANCESTORS: u64 = 1000;
 
@@ -137,7 +140,7 @@ impl SlotView<'_> {
                     each(Reference::Buffer(bytes, size));
                 });
             }
-            SlotType::CLASS => self.class(each),
+            SlotType::CLASS | SlotType::MODULE => self.class(each),
             SlotType::ICLASS => self.link(each),
             SlotType::IMEMO => self.internal(each),
             _ => each(Reference::Words(self.at(16), self.end())),
@@ -224,15 +227,48 @@ impl SlotView<'_> {
     }
 
     /// A class refers to whatever is in its slot, but for the list of its superclasses: those keep each other, and behind the list
-    /// lies what was in the memory before.
+    /// lies what was in the memory before. So it does behind its instance variables, for which there is room in advance.
     fn class(&self, each: &mut dyn FnMut(Reference)) {
         let mut rest = 16;
-        if let Some(list) = self.superclasses() {
+        if let Some(count) = self.class_fields() {
+            each(Reference::Words(self.at(rest), self.at(CLASS_FIELDS)));
+            each(Reference::Fields(self.word(CLASS_FIELDS), count));
+            rest = CLASS_FIELDS + 8;
+        }
+        let list = (self.kind() == SlotType::CLASS).then(|| self.superclasses()).flatten();
+        if let Some(list) = list {
             each(Reference::Words(self.at(rest), self.at(list)));
             each(Reference::Bytes(self.word(list)));
             rest = list + 8;
         }
         each(Reference::Words(self.at(rest), self.end()));
+    }
+
+    /// The tables of names of a class or module, which may be empty: methods, constants, and others. The last one is that of class
+    /// variables, from 3.1 on (`rb_classext_t`, internal/class.h).
+    pub(super) fn tables_of_names(&self) -> (Vec<u64>, Option<u64>) {
+        const CLASSES: [SlotType; 3] = [SlotType::CLASS, SlotType::MODULE, SlotType::ICLASS];
+        let version = self.heap.version();
+        let outside = |at: u64| self.memory.word_at(self.word(24), at).unwrap_or(0);
+        if !CLASSES.contains(&self.kind()) {
+            (Vec::new(), None)
+        } else if CLASS_FIELDS_IN_BUFFER.contains(version) {
+            let tables = [24, 40, 48, 56, 64].map(|offset| self.word(offset));
+            (tables.to_vec(), Some(self.word(64)))
+        } else if !SHAPES.contains(version) {
+            // Up to 3.0 other things follow.
+            let cached = CLASS_VARIABLES_CACHED.contains(version);
+            let tables = [16, 24, 32, 40, 48].into_iter().take(if cached { 5 } else { 3 });
+            (tables.map(outside).collect(), cached.then(|| outside(48)))
+        } else {
+            (Vec::new(), None)
+        }
+    }
+
+    /// How many instance variables a class or module has, where that is known.
+    fn class_fields(&self) -> Option<u64> {
+        let shapes = self.shapes.filter(|_| CLASS_FIELDS_IN_BUFFER.contains(self.heap.version()));
+        shapes?.count(self.memory, self.flags)
     }
 
     /// Where in a class the address of the list of its superclasses stands, right behind their number: that many classes, of which the

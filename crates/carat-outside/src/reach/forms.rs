@@ -23,6 +23,11 @@ const STATIC_SYMBOL: u64 = 0xc;
 /// Bytes of a piece of the collector's mark stack: 500 objects and the address of the next piece (`stack_chunk_t`, gc.c).
 const MARK_STACK: u64 = 501 * 8;
 
+/// Bytes of a table of names.
+pub(super) const NAMES: u64 = 24;
+/// Entries of one table of names at most.
+const MOST_NAMES: u64 = 1 << 20;
+
 /// Descriptors of heap pages in a row that only the list of all of them has; an empty Ruby has dozens.
 const FEW_PAGES: u64 = 3;
 
@@ -152,6 +157,26 @@ impl Words<'_> {
             || before == 0
             || self.word_in_chunk(before, 8) == Some(chunk.user());
         self.is_class(class) && leads_on && leads_back
+    }
+
+    /// The items of a table of names, and how many there is room for: {capacity, number, used; items}, with as many keys as it says
+    /// (`struct rb_id_table`, id_table.c).
+    pub(super) fn table_of_names(&self, at: u64) -> Option<(u64, u64)> {
+        let memory = self.memory;
+        let sizes = memory.word(at)?;
+        let (capacity, number) = (sizes & 0xffff_ffff, sizes >> 32);
+        let (used, items) = (memory.word_at(at, 8)?, memory.word_at(at, 16)?);
+        let sound = capacity.is_power_of_two() && capacity <= MOST_NAMES && number > 0;
+        let sound = sound && number <= used && used <= capacity && items.is_multiple_of(8);
+        let items = Some(items).filter(|_| sound)?;
+        let mut keys = 0;
+        for item in (items..).step_by(16).take(capacity as usize) {
+            let key = memory.word(item)?;
+            keys += u64::from(key & 0xffff_ffff != 0);
+            // Behind a key is one bit.
+            Some(key).filter(|key| key >> 32 <= 1)?;
+        }
+        (keys == number).then_some((items, capacity))
     }
 
     /// A word of the chunk at an address.

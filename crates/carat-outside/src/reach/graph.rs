@@ -1,8 +1,8 @@
 //! What is known of a process before its objects are marked: which chunks belong to whom, and which words are no references.
 
 use super::contexts::Context;
-use super::fields::Reference;
-use super::forms::{StTable, TableKind};
+use super::fields::{Reference, SlotView};
+use super::forms::{NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
 use super::weak_maps::{WeakMaps, WeakStruct};
 use super::words::Words;
@@ -14,7 +14,7 @@ use crate::memory::{Memory, for_each_word};
 use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
-use carat_ruby::version::TRANSIENT_HEAP;
+use carat_ruby::version::{SHAPES, TRANSIENT_HEAP};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -32,6 +32,9 @@ pub(super) struct Graph<'a> {
     structs: AddressMap<u64>,
     /// Tables of Ruby itself that are special, by the number of their header's chunk.
     pub(super) tables: AddressMap<(StTable, TableKind)>,
+    /// Chunks of the tables of classes, by number, and of what they remember of class variables.
+    names: AddressSet,
+    class_variables: AddressSet,
     /// Chunks of Ruby's own sets, which keep nothing alive.
     weak_sets: AddressMap<()>,
     /// The chunk of what the collector knows of the heap (`rb_objspace_t`, gc.c), by number.
@@ -62,6 +65,8 @@ impl<'a> Graph<'a> {
             owned: vec![false; chunks.len()],
             structs: AddressMap::default(),
             tables: AddressMap::default(),
+            names: AddressSet::default(),
+            class_variables: AddressSet::default(),
             weak_sets: AddressMap::default(),
             object_space: None,
             generic_fields: AddressMap::default(),
@@ -105,6 +110,7 @@ impl<'a> Graph<'a> {
             if let Some(view) = self.words.view(page.slot(slot), page.slot_bytes) {
                 self.objects.insert(number);
                 view.references(&mut |reference| self.own(view.address, reference));
+                self.tables_of_class(&view);
                 if view.kind() == SlotType::DATA {
                     structs.push((view.address, view.bytes));
                 }
@@ -319,6 +325,32 @@ impl<'a> Graph<'a> {
     /// Whether only the owner's reference to a chunk counts.
     pub(super) fn is_owned(&self, number: usize) -> bool {
         self.owned.get(number).copied().unwrap_or(true)
+    }
+
+    /// The tables of a class: behind each lies what was in the memory before, and in front of what is remembered of a class variable.
+    fn tables_of_class(&mut self, view: &SlotView<'_>) {
+        let words = self.words;
+        let number = |at: u64| words.chunks.exact(at).map(|number| number as u64);
+        let (tables, variables) = view.tables_of_names();
+        self.names.extend(tables.into_iter().filter_map(number));
+        let items = variables.and_then(|table| words.table_of_names(table));
+        let Some((items, capacity)) = items else { return };
+        let items = (0..capacity).filter_map(|item| words.memory.word_at(items, item * 16 + 8));
+        self.class_variables.extend(items.filter_map(number));
+    }
+
+    /// What is in use of a chunk.
+    pub(super) fn used(&self, number: usize, chunk: &Chunk) -> (u64, u64) {
+        let (number, start, end) = (number as u64, chunk.user(), chunk.user_end());
+        if self.names.contains(&number) && chunk.fits(NAMES) {
+            return (start, start + NAMES);
+        }
+        // {number, state, scope from 3.2 on, class}, where nobody writes a number (`struct rb_cvar_class_tbl_entry`, internal/class.h).
+        let bytes = if SHAPES.contains(self.words.heap.version()) { 32 } else { 24 };
+        match self.class_variables.contains(&number) && chunk.fits(bytes) {
+            true => (start + 8, start + bytes),
+            false => (start, end),
+        }
     }
 
     /// Whether a chunk is that of what the collector knows of the heap, where objects are remembered that it does not keep.

@@ -500,8 +500,8 @@ impl<'a> ReachMarker<'a> {
         }
         match self.graph.contexts.get(&(number as u64)).cloned() {
             None => {
-                let parts: Vec<(u64, u64)> =
-                    self.present.contents(chunk.user(), chunk.user_end()).collect();
+                let (start, end) = self.graph.used(number, &chunk);
+                let parts: Vec<(u64, u64)> = self.present.contents(start, end).collect();
                 parts.into_iter().for_each(|part| self.words(part));
             }
             Some(context) => {

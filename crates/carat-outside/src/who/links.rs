@@ -8,7 +8,7 @@ use crate::heap::{ClassNames, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
 use crate::owners::ThreadPlace;
 use crate::printable::printable;
-use crate::reach::fields::{Reference, SlotView};
+use crate::reach::fields::{CLASS_FIELDS, Reference, SlotView};
 use crate::reach::forms::{StTable, TableKind};
 use crate::reach::symbols::{Symbols, is_static_symbol};
 use carat_ruby::version::{SHAPES, VARIABLE_ENTRIES};
@@ -543,12 +543,14 @@ impl Names<'_> {
         self.class_variable(view, passage).unwrap_or(WayLink::Unnamed)
     }
 
-    /// A variable of a class in the buffer to which the fifth word of its slot leads (3.2 to 3.4).
+    /// A variable of a class in the buffer to which the fifth word of its slot leads (3.2 to 3.4). Where it is known how many there are,
+    /// they are the class's own references.
     fn class_variable(&self, view: &SlotView<'_>, passage: &Passage) -> Option<WayLink> {
-        let is_buffer =
-            passage.spots.first()?.address()? == view.address + 32 && passage.between.len() == 1;
-        let (_, chunk) = self.nodes.chunk(*passage.between.first()?).filter(|_| is_buffer)?;
-        let number = passage.spots.get(1)?.address()?.checked_sub(chunk.user())? / 8;
+        let start = self.memory().word_at(view.address, CLASS_FIELDS)?;
+        let chunk = |node: &u32| self.nodes.chunk(*node).map(|(_, chunk)| chunk.user());
+        let is_buffer = passage.between.iter().all(|node| chunk(node) == Some(start));
+        let at = passage.spots.last()?.address().filter(|_| is_buffer)?;
+        let number = at.checked_sub(start)? / 8;
         let name = self.by_shape(view.flags, number)?;
         Some(WayLink::Variable(printable(&name)))
     }

@@ -233,14 +233,21 @@ fn a_copy_or_a_graph_for_which_there_is_no_memory_is_refused_and_the_rest_is_tol
     }
 }
 
-/// Old words behind a list of superclasses: freed chunks of the size of that list, with an address in the word behind it.
-const OLD_WORDS: &str = "require 'fiddle'; class Held; end; Thread.current[:held] = Array.new(2_000) { Held.new }; \
-    at = ObjectSpace.dump(Thread.current[:held])[/0x(\\h+)/, 1].hex; chunks = Array.new(400) { Fiddle.malloc(24) }; \
-    chunks.each { |one| Fiddle::Pointer.new(one)[0, 24] = [1, 2, at].pack('Q*') }; chunks.each { |one| Fiddle.free(one) }; \
-    60.times { |n| Object.const_set(\"Over#{n}\", Class.new(BasicObject)); Object.const_set(\"Under#{n}\", Class.new(Object.const_get(\"Over#{n}\"))) }; 1";
+/// Old words in the memory of the tables of classes: freed chunks of every small size with an address in all of their words. The first two
+/// are malloc's.
+const OLD_WORDS: &str = "require 'fiddle'; class Held; end; Thread.current[:held] = Array.new(2_000) { Held.new }; GC.start; GC.disable; \
+    at = ObjectSpace.dump(Thread.current[:held])[/0x(\\h+)/, 1].hex; \
+    fill = proc { (24..136).step(16) { |size| chunks = Array.new(400) { Fiddle.malloc(size) }; \
+      chunks.each { |one| Fiddle::Pointer.new(one)[0, size] = ([1, 2] + [at] * (size / 8 - 2)).pack('Q*') }; chunks.each { |one| Fiddle.free(one) } } }; \
+    60.times { |n| fill.call if n % 10 == 0; \
+      over = Object.const_set(\"Over#{n}\", Class.new(BasicObject)); under = Object.const_set(\"Under#{n}\", Class.new(over)); \
+      part = Object.const_set(\"Part#{n}\", Module.new); \
+      under.class_eval '@a = 1; @b = 2; @@c = 3; def self.c; @@c; end; def a(b, c); b; end; X = 7; class << self; attr_accessor :z; end'; \
+      part.module_eval '@d = 1; @@m = 4; def self.m; @@m; end; def p(q); q; end; refine(String) { def r; 1; end }'; \
+      under.c; under.z = 4; part.m; under.include part; under.prepend Module.new }; 1";
 
 #[test]
-fn what_the_memory_of_a_list_of_superclasses_held_before_is_no_holder(version: TestRuby) {
+fn what_the_memory_of_the_tables_of_a_class_held_before_is_no_holder(version: TestRuby) {
     let mut ruby = OutsideRuby::start(version);
     ruby.eval(OLD_WORDS);
     let found = holders_of(&ruby, "Held");
