@@ -203,7 +203,7 @@ begin
     plain = Array.new(PASSES) { explained(ruby.pid)['cost']['cpu_seconds'] }
     who = Array.new(PASSES) { explained(ruby.pid, '--who', 'Cached') }
     found = who.first
-    objects = found['who']['reached_objects'] + found['who']['garbage_objects']
+    objects = found['who']['reached_objects'] + found['who']['unreached_objects']
     seconds = [median(plain), median(who.map { |census| census['cost']['cpu_seconds'] })]
     row(name, objects, *seconds.map { |one| format('%.2f s', one) },
         format('%.2f s', (seconds[1] - seconds[0]) / objects * 1e6))

@@ -22,8 +22,8 @@ pub(crate) fn check(input: &[u8]) {
     for classes in [Vec::new(), one.into_iter().collect()] {
         match dump.who(&WhoRequest { classes, holders: true, kept: true }) {
             Ok(who) => {
-                assert_eq!(who.garbage_objects, unreached);
-                assert_eq!(who.reached_objects + who.garbage_objects, dump.objects());
+                assert_eq!(who.garbage_objects, Some(unreached));
+                assert_eq!(who.reached_objects + who.unreached_objects, dump.objects());
                 let ways = who.classes.iter().flat_map(|class| &class.ways);
                 for text in ways.map(|counted| counted.way.to_string()) {
                     assert!(text.chars().all(is_printable), "{text:?}");

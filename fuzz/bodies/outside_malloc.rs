@@ -174,7 +174,7 @@ fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
         }
         for class in &who.classes {
             let told: u64 = class.ways.iter().map(|way| way.objects).sum();
-            assert_eq!(told + class.other_objects + class.garbage_objects, class.objects);
+            assert_eq!(told + class.other_objects + class.unreached_objects, class.objects);
             assert!(class.ways.iter().all(|way| !way.way.to_string().is_empty()));
         }
     }

@@ -502,7 +502,7 @@ fn garbage_read_again(census: &Census, class: &str) -> Option<String> {
     }
     let mut classes = census.who.iter().flat_map(|who| &who.classes);
     let found = classes.find(|found| found.name == class)?;
-    Some(match found.garbage_objects {
+    Some(match found.garbage_objects? {
         0 => ", none of them garbage when they were read again".to_owned(),
         garbage => format!(
             "; when they were read again, {} of {} were garbage",
@@ -670,7 +670,7 @@ fn next_of_processes(
     let compared = reading.is_some_and(|reading| !reading.unshared.is_empty());
     let of_sharing =
         help.is_some_and(|finding| ["fork-not-prepared", "sharing-eroded"].contains(&finding.code));
-    // Where malloc is not walked, who keeps what is refused.
+    // Where malloc is not walked, who keeps what is known only in part.
     let can_answer = |one: &Census| one.who.is_none() && one.reason(CensusPart::Malloc).is_none();
     let can_be_asked = reading.is_some_and(|reading| reading.processes.iter().all(can_answer));
     // Who keeps which objects does not tell whether native code leaks.

@@ -19,7 +19,7 @@ fn main() {
     println!("{:?} {:?}", census.unknown, census.cost);
     let Some(who) = census.who else { return };
     println!(
-        "{} reached, {} garbage, {} left out, {:?}",
+        "{} reached, {:?} garbage, {} left out, {:?}",
         who.reached_objects, who.garbage_objects, who.left_out, who.unnamed
     );
     let sole = |holder: &SoleHolder| {
@@ -27,7 +27,7 @@ fn main() {
     };
     for class in &who.classes {
         println!(
-            "{}: {} objects, {} garbage, {} bytes",
+            "{}: {} objects, {:?} garbage, {} bytes",
             class.name, class.objects, class.garbage_objects, class.bytes
         );
         class.ways.iter().for_each(|way| println!("{:>9}  {}", way.objects, way.way));

@@ -11,7 +11,7 @@ use crate::heap::{
 };
 use crate::jit::{Jit, JitCensus};
 use crate::live::{LiveMemory, Pacing};
-use crate::malloc::{ChunkAmount, ChunkTable, EXTENT_BYTES, MallocCensus, read_malloc};
+use crate::malloc::{ChunkAmount, ChunkTable, EXTENT_BYTES, MallocCensus, NoMalloc, read_malloc};
 use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{Memory, MemoryRegion};
 use crate::need::{MemoryGate, MemoryNeed, NeedPart, census_need};
@@ -19,6 +19,7 @@ use crate::owners::{
     ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, is_forked,
     read_threads,
 };
+use crate::reach::told::{tells, told_chunks};
 use crate::reach::{Reach, reach};
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
@@ -311,10 +312,13 @@ fn parts(
         names = heap_parts(memory, anchors, options, (heap, &mut *census));
     }
     let wants_chunks = options.owners || options.reach || options.who.is_some();
-    if options.malloc || wants_chunks {
-        malloc_part(memory, heap.as_ref(), options, census);
+    let walks = (options.malloc || wants_chunks)
+        .then(|| malloc_part(memory, heap.as_ref(), options, census));
+    let Some(heap) = heap else { return };
+    if let (Some(Walk::Other), Some(request)) = (walks, &options.who) {
+        told_part(memory, anchors, (&heap, request), options, census);
     }
-    let (Some(heap), Some(malloc)) = (heap, &census.malloc) else { return };
+    let Some(malloc) = &census.malloc else { return };
     let slots = heap.pages().iter().map(|page| page.slots).sum();
     let load = ChunkLoad::of(malloc, slots);
     if wants_chunks {
@@ -372,19 +376,32 @@ fn heap_parts(
     names
 }
 
+/// Whether malloc's chunks could be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    Counted,
+    Failed,
+    /// The allocator is one whose chunks nobody lists.
+    Other,
+}
+
 /// Counts malloc's chunks.
 fn malloc_part(
     memory: &mut dyn Memory,
     heap: Option<&Heap>,
     options: &LookOptions,
     census: &mut Census,
-) {
+) -> Walk {
     let is_heap_page = |address| heap.is_some_and(|heap| heap.page_at(address).is_some());
     let need = count_need(memory, census);
     // glibc's chunks are counted in passing, which takes no memory worth asking for.
     let allowed = if need.bytes > 0 { options.memory.ask(need) } else { Ok(()) };
+    let mut walk = Walk::Failed;
     let counted = allowed.and_then(|()| {
         let counted = read_malloc(memory, &is_heap_page, false);
+        if matches!(counted, Err(NoMalloc::Other { .. })) {
+            walk = Walk::Other;
+        }
         complete(memory, counted)
     });
     match counted {
@@ -394,11 +411,39 @@ fn malloc_part(
                 heap.transient_heap.take_if(|(start, _)| reading.covers(*start));
             }
             census.malloc = Some(observed(reading.census, options, census.process));
+            Walk::Counted
         }
         Err(reason) => {
             census.unknown(CensusPart::Malloc, &reason);
-            census.no_holders(options, &reason);
+            // What objects say of themselves can still be read.
+            let who = options.who.clone().filter(|_| walk != Walk::Other || heap.is_none());
+            census.no_holders(&LookOptions { who, ..options.clone() }, &reason);
+            walk
         }
+    }
+}
+
+/// Finds out who keeps what as far as objects say themselves where their contents are.
+fn told_part(
+    memory: &mut dyn Memory,
+    anchors: &RubyAnchors,
+    (heap, request): (&Heap, &WhoRequest),
+    options: &LookOptions,
+    census: &mut Census,
+) {
+    let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
+    let load = ChunkLoad { chunks: slots.saturating_mul(2), bytes: 0, slots };
+    let told = match (tells(heap.version()), options.memory.ask(load.need(census.process))) {
+        (true, Ok(())) => Ok(told_chunks(memory, heap, anchors)),
+        (true, Err(reason)) => Err(reason),
+        (false, _) => Err(census.reason(CensusPart::Malloc).unwrap_or_default().to_owned()),
+    };
+    match complete(memory, told) {
+        Ok(chunks) => {
+            let threads = read_threads(&options.proc, census.process);
+            who_part(memory, (heap, &chunks, anchors, &threads), request, (options, census, load));
+        }
+        Err(reason) => census.unknown(CensusPart::Who, reason),
     }
 }
 
@@ -483,7 +528,10 @@ fn who_part(
                         class.garbage_objects = Some(found.unwrap_or(0));
                     }
                 }
-                Err(reason) => census.unknown(CensusPart::Reach, reason),
+                Err(reason) if census.reason(CensusPart::Reach).is_none() => {
+                    census.unknown(CensusPart::Reach, reason);
+                }
+                Err(_) => {}
             }
         }
         Err(reason) => census.unknown(CensusPart::Who, reason),
@@ -581,7 +629,15 @@ pub(crate) fn table_of_chunks(
 ) -> Result<ChunkTable, String> {
     let is_heap_page = |address| heap.page_at(address).is_some();
     let counted = read_malloc(memory, &is_heap_page, false);
-    let counted = complete(memory, counted)?.census;
+    let is_other = matches!(counted, Err(NoMalloc::Other { .. }));
+    let counted = complete(memory, counted).map_err(|reason| match is_other {
+        // Other programs take a dump for the whole heap.
+        true => format!(
+            "{reason}; a dump would lack references, so start the server under one of these for it, or ask `carat explain {process} --who`"
+        ),
+        false => reason,
+    });
+    let counted = counted?.census;
     let slots = heap.pages().iter().map(|page| page.slots).sum();
     let mut census = Census { process, ..Census::default() };
     keep_chunks(memory, heap, options, (&mut census, ChunkLoad::of(&counted, slots)))

@@ -37,8 +37,8 @@ pub fn who_text(reading: &OutsideReading, class: Option<&str>) -> String {
 /// Who keeps what in a heap dump of this name.
 pub fn dump_who_text(who: &WhoCensus, target: &str, class: Option<&str>) -> String {
     let target = one_line(target);
-    let all = grouped_count(who.reached_objects + who.garbage_objects, "object");
-    let unreached = grouped(who.garbage_objects);
+    let all = grouped_count(who.reached_objects + who.unreached_objects, "object");
+    let unreached = grouped(who.unreached_objects);
     written(|out| {
         writeln!(out, "Heap dump {target}: {all}; no root leads to {unreached} of them")?;
         write_who(out, who, true, (&target, class))
@@ -55,13 +55,13 @@ fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt:
             one_line(reason)
         );
     };
-    let all = who.reached_objects + who.garbage_objects;
+    let all = who.reached_objects + who.unreached_objects;
     let unknown = census.reason(CensusPart::Reach);
     let garbage = match unknown {
         Some(reason) => {
             format!("what a collection would free is not known: {}", one_line(reason))
         }
-        None => format!("a collection would free {}", grouped(who.garbage_objects)),
+        None => format!("a collection would free {}", grouped(who.unreached_objects)),
     };
     writeln!(
         out,
@@ -92,7 +92,7 @@ fn write_who(
             who.classes.iter().try_for_each(|class| write_class(out, class, knows_garbage))?;
         }
         None => {
-            write_holders(out, who)?;
+            write_holders(out, who, knows_garbage)?;
             writeln!(out, "Classes with most bytes of old objects:")?;
             who.classes.iter().try_for_each(|class| write_brief_class(out, class))?;
         }
@@ -177,8 +177,12 @@ fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> f
         let objects = grouped(class.changed_objects);
         writeln!(out, "  {objects:>11}  kept in another way when it was read again")?;
     }
-    if knows_garbage && much_of(class.garbage_objects, class.objects) {
-        writeln!(out, "  {:>11}  would be freed by a collection", grouped(class.garbage_objects))?;
+    let unreached = grouped(class.unreached_objects);
+    if knows_garbage && much_of(class.unreached_objects, class.objects) {
+        writeln!(out, "  {unreached:>11}  would be freed by a collection")?;
+    }
+    if !knows_garbage && class.unreached_objects > 0 {
+        writeln!(out, "  {unreached:>11}  are garbage, or kept in a way that was not found")?;
     }
     match &class.holder {
         Some(holder) => {
@@ -200,7 +204,10 @@ fn amount(holder: &SoleHolder) -> String {
     format!("{} and {}", grouped_count(holder.objects, "object"), Bytes(holder.bytes))
 }
 
-fn write_holders(out: &mut String, who: &WhoCensus) -> fmt::Result {
+fn write_holders(out: &mut String, who: &WhoCensus, knows_garbage: bool) -> fmt::Result {
+    if who.holders.is_empty() && !knows_garbage {
+        return writeln!(out, "Whether one object alone keeps a hundredth of it is not known.");
+    }
     if who.holders.is_empty() {
         return writeln!(out, "No single object keeps a hundredth of it.");
     }
@@ -249,7 +256,8 @@ mod tests {
             objects: 20_000,
             old_objects: 19_000,
             bytes: 800_000,
-            garbage_objects: 9_000,
+            unreached_objects: 9_000,
+            garbage_objects: Some(9_000),
             ways: vec![CountedWay { objects: 19_990, way: way("Visit", None) }],
             other_ways: 2,
             other_objects: 10,
@@ -258,7 +266,8 @@ mod tests {
         };
         WhoCensus {
             reached_objects: 90_000,
-            garbage_objects: 10_000,
+            unreached_objects: 10_000,
+            garbage_objects: Some(10_000),
             classes: vec![class],
             holders: vec![holder],
             left_out: 1,
@@ -339,6 +348,7 @@ mod tests {
         for expected in [
             "what a collection would free is not known: contents moved\n",
             "      4,000  kept in another way when it was read again\n",
+            "      9,000  are garbage, or kept in a way that was not found\n",
             "  Whether one object keeps nine tenths of them is not known\n",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");

@@ -24,7 +24,7 @@ pub fn keeper(who: &WhoCensus, class: &str, least: Bytes) -> String {
 
 /// The objects of a class that nothing keeps, if they are a tenth of them: then the number of all says little.
 fn garbage(class: &ClassHolders) -> String {
-    let garbage = class.garbage_objects;
+    let garbage = class.garbage_objects.unwrap_or(0);
     match garbage == 0 || garbage.saturating_mul(10) < class.objects {
         true => String::new(),
         false => format!("; {} more are garbage", grouped(garbage)),
@@ -34,7 +34,7 @@ fn garbage(class: &ClassHolders) -> String {
 /// What keeps most objects of a class, if that is one way.
 fn by_one_way(class: &ClassHolders) -> Option<String> {
     let first = class.ways.first()?;
-    let reached = class.objects.saturating_sub(class.garbage_objects);
+    let reached = class.objects.saturating_sub(class.unreached_objects);
     // A way of fewer than half is not what keeps the class.
     if first.objects.saturating_mul(2) < reached {
         return None;
@@ -89,7 +89,8 @@ mod tests {
         let class = ClassHolders {
             name: "Visit".into(),
             objects: 21_000,
-            garbage_objects: 1000,
+            unreached_objects: 1000,
+            garbage_objects: Some(1000),
             ways: vec![CountedWay { objects, way: way("Visit") }],
             holder,
             ..ClassHolders::default()
@@ -116,7 +117,8 @@ mod tests {
     fn garbage_is_told_where_it_is_a_tenth_of_the_class() {
         let mut who = who(19_990, None);
         who.classes[0].objects = 120_000;
-        who.classes[0].garbage_objects = 100_000;
+        who.classes[0].unreached_objects = 100_000;
+        who.classes[0].garbage_objects = Some(100_000);
         let text = keeper(&who, "Visit", Bytes(0));
         assert_eq!(
             text,

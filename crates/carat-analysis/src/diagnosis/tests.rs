@@ -336,9 +336,9 @@ fn garbage_that_was_counted_when_the_keeper_was_asked_for_is_said_and_not_called
         let found = diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&reading)));
         says(&found, DiagnosisKind::Most)
     };
-    let said = most(0);
+    let said = most(Some(0));
     assert!(said.ends_with(", none of them garbage when they were read again"), "{said}");
-    let said = most(800);
+    let said = most(Some(800));
     assert!(said.ends_with("; when they were read again, 800 of 910 were garbage"), "{said}");
 }
 

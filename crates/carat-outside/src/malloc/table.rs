@@ -3,7 +3,7 @@
 use crate::bytes::align_down;
 use crate::malloc::data::ChunkAmount;
 use crate::malloc::present::PresentRuns;
-use crate::memory::PAGE;
+use crate::memory::{Memory, PAGE};
 use crate::number_set::NumberSet;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,8 @@ pub enum ChunkForm {
     Headed,
     /// From its first byte to its last. Its size is that of a class (jemalloc).
     Bare,
+    /// The same, and its size is what its user says, or the part of it that is known (`reach::told`).
+    Told,
 }
 
 /// A chunk of malloc.
@@ -81,11 +83,16 @@ impl Chunk {
         Self { address, size, state, form: ChunkForm::Bare }
     }
 
+    /// So many bytes at an address that somebody uses.
+    pub(crate) const fn told(address: u64, size: u64) -> Self {
+        Self { address, size, state: ChunkState::Live, form: ChunkForm::Told }
+    }
+
     /// The address that malloc returned.
     pub const fn user(&self) -> u64 {
         match self.form {
             ChunkForm::Headed => self.address.saturating_add(HEADER),
-            ChunkForm::Bare => self.address,
+            ChunkForm::Bare | ChunkForm::Told => self.address,
         }
     }
 
@@ -111,6 +118,7 @@ impl Chunk {
                 Some(size) => self.size == size,
                 None => false,
             },
+            ChunkForm::Told => self.size == bytes,
         }
     }
 
@@ -118,7 +126,7 @@ impl Chunk {
     pub(crate) const fn may_hold(&self, bytes: u64) -> bool {
         match self.form {
             ChunkForm::Headed => self.size > bytes && self.size - bytes <= PAGE + 32,
-            ChunkForm::Bare => self.fits(bytes),
+            ChunkForm::Bare | ChunkForm::Told => self.fits(bytes),
         }
     }
 
@@ -126,7 +134,7 @@ impl Chunk {
     pub(crate) const fn own_bytes(&self) -> u64 {
         match (self.form, self.state) {
             (_, ChunkState::Own) => self.size,
-            (ChunkForm::Bare, _) => 0,
+            (ChunkForm::Bare | ChunkForm::Told, _) => 0,
             (ChunkForm::Headed, ChunkState::Live | ChunkState::Mapped) => HEADER,
             (ChunkForm::Headed, _) => LINKS,
         }
@@ -202,6 +210,7 @@ impl PackedChunk {
         let form = match chunk.form {
             ChunkForm::Headed => 0,
             ChunkForm::Bare => 1,
+            ChunkForm::Told => 2,
         };
         Self {
             address_and_form: chunk.address & !FEATURES | form,
@@ -221,7 +230,8 @@ impl PackedChunk {
         };
         let form = match self.address_and_form & FEATURES {
             0 => ChunkForm::Headed,
-            _ => ChunkForm::Bare,
+            1 => ChunkForm::Bare,
+            _ => ChunkForm::Told,
         };
         Chunk { address: self.address(), size: self.size_and_state & !FEATURES, state, form }
     }
@@ -276,6 +286,7 @@ pub struct ChunkTable {
     groups: Vec<ChunkGroup>,
     filter: AddressFilter,
     present: PresentRuns,
+    is_told: bool,
 }
 
 impl ChunkTable {
@@ -314,7 +325,29 @@ impl ChunkTable {
         });
         chunks.truncate(MOST_CHUNKS);
         let (groups, filter) = (group(&chunks), AddressFilter::of(&chunks));
-        Self { chunks, groups, filter, present }
+        Self { chunks, groups, filter, present, is_told: false }
+    }
+
+    /// The chunks that their users tell, in any order. What several tell alike counts once; of those that overlap otherwise, somebody
+    /// is wrong, and all are left out.
+    pub(crate) fn told(mut chunks: Vec<Chunk>, memory: &dyn Memory) -> Self {
+        chunks.sort_unstable_by_key(|chunk| (chunk.address, chunk.size));
+        chunks.dedup();
+        let mut list = ChunkList::default();
+        let mut end = 0;
+        for (at, chunk) in chunks.iter().enumerate() {
+            let next = chunks.get(at + 1).map_or(u64::MAX, |next| next.address);
+            if chunk.address >= end && chunk.end() <= next {
+                list.push(*chunk);
+            }
+            end = end.max(chunk.end());
+        }
+        Self { is_told: true, ..Self::of(list, PresentRuns::of(memory)) }
+    }
+
+    /// Whether only those chunks are here of which their users tell.
+    pub(crate) const fn is_told(&self) -> bool {
+        self.is_told
     }
 
     /// Bytes of the chunks that are indexed step by step.

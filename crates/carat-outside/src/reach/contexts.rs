@@ -77,7 +77,11 @@ impl Words<'_> {
             let (start, end) = (words[at], words[at + 1]);
             let sound = start > end && start - end < MACHINE_STACK && end > LOWEST_STACK;
             let region = sound.then(|| self.memory.region(start - 8)).flatten()?;
-            let is_stack = end >= region.start && self.chunks.find(end).is_none();
+            // Without a list of all chunks the size that follows tells stacks from addresses of two structs.
+            let size = words.get(at + 2).copied().unwrap_or(0);
+            let has_size = (start - end..LOWEST_STACK).contains(&size);
+            let is_known = !self.chunks.is_told() || has_size;
+            let is_stack = end >= region.start && self.chunks.find(end).is_none() && is_known;
             is_stack.then_some((at, start, end, region))
         });
         let Some((at, start, end, region)) = bounds else { return };

@@ -14,6 +14,7 @@ use crate::memory::{Memory, for_each_word};
 use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
+use crate::serving::serving_malloc;
 use carat_ruby::version::{SHAPES, TRANSIENT_HEAP};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -59,6 +60,17 @@ impl<'a> Graph<'a> {
     ) -> Self {
         let words = with_tables(Words::new(memory, heap, chunks), anchors);
         let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
+        let mut ground = find_ground(memory, heap, chunks, threads);
+        if chunks.is_told() {
+            // Most of the rest is malloc's: freed memory, and what nobody tells. Its own data lead to any of it.
+            let serving =
+                serving_malloc(memory).filter(|own| !anchors.library.ends_with(&own.file));
+            ground.retain(|pages| match &pages.kind {
+                GroundKind::Library(name) => serving.as_ref().is_none_or(|own| own.file != *name),
+                GroundKind::Thread(_) => true,
+                GroundKind::Other => false,
+            });
+        }
         let mut graph = Self {
             words,
             objects: NumberSet::new(slots as usize),
@@ -71,7 +83,7 @@ impl<'a> Graph<'a> {
             object_space: None,
             generic_fields: AddressMap::default(),
             contexts: AddressMap::default(),
-            ground: find_ground(memory, heap, chunks, threads),
+            ground,
             old_stacks: Vec::new(),
         };
         // In this order: what belongs to the collector or to a slot is no structure that is known by its form.

@@ -18,6 +18,8 @@ pub(crate) mod shapes;
 pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;
+pub(crate) mod told;
+mod told_structs;
 mod weak_maps;
 pub(crate) mod words;
 
@@ -52,6 +54,12 @@ pub enum ReachUnknown {
         "while it was read, the contents of {0} of its large arrays or hashes moved, so what they lead to is not known; another reading may tell"
     )]
     Moved(u64),
+    /// Only what users of chunks tell of them was read.
+    #[error(
+        "its malloc is not walked, so only what objects say of themselves was read: every way here is one, and there may be others; bytes \
+         are those of slots"
+    )]
+    Told,
 }
 
 /// Classes that every collection reaches.
@@ -150,6 +158,9 @@ fn mark<'a>(
 impl Reach<'_> {
     /// Whether what is not reached is garbage. Where contents moved, it may be what they led to.
     pub(crate) fn is_whole(&self) -> Result<(), ReachUnknown> {
+        if self.words().chunks.is_told() {
+            return Err(ReachUnknown::Told);
+        }
         match self.moved {
             0 => Ok(()),
             moved => Err(ReachUnknown::Moved(moved)),

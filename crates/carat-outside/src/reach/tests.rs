@@ -1,6 +1,7 @@
 //! What is reached in a process that was made up: a Ruby 3.3.
 
 use super::record::ReferenceGraph;
+use super::told::told_chunks;
 use super::{Reach, ReachUnknown, Recorded, reach, reach_recorded};
 use crate::elf::RubyAnchors;
 use crate::fake::FakeMemory;
@@ -60,6 +61,11 @@ impl MarkedProcess {
     /// A chunk in use of so many bytes.
     fn chunk(&mut self, size: u64) -> u64 {
         self.made.chunk(0, size, true) + 16
+    }
+
+    fn class(&self, symbol: &str) -> u64 {
+        let anchors = RubyAnchors::find(&self.made.memory).unwrap();
+        anchors.value(&self.made.memory, symbol).unwrap()
     }
 
     fn word(&mut self, address: u64, word: u64) {
@@ -521,4 +527,58 @@ fn bytecode_as_large_as_a_piece_of_the_mark_stack_keeps_what_it_refers_to() {
     process.word(piece + 8, KEPT);
     process.word(ROOTS, piece);
     assert!(process.reached(|reached| reached.is_reached(KEPT)).unwrap());
+}
+
+/// The bytes of the chunks that are told at these addresses, 0 for none.
+fn told<const COUNT: usize>(process: MarkedProcess, at: [u64; COUNT]) -> [u64; COUNT] {
+    process.learned(|memory, heap, _, anchors| {
+        let told = told_chunks(memory, heap, anchors);
+        at.map(|at| {
+            told.exact(at).and_then(|number| told.get(number)).map_or(0, |chunk| chunk.size)
+        })
+    })
+}
+
+#[test]
+fn an_array_tells_how_many_elements_it_has_and_two_that_contradict_each_other_tell_nothing() {
+    let mut process = MarkedProcess::new();
+    let (one, two) = (process.array(0, 2), process.array(1, 3));
+    let three = process.array(2, 4);
+    // The third array says that it begins in the middle of the second.
+    process.word(POST + 2 * SLOT + 32, two + 8);
+    assert_eq!(told(process, [one, two, two + 8, three]), [16, 0, 0, 0]);
+}
+
+#[test]
+fn a_class_tells_its_constants_if_their_table_has_as_many_names_as_it_says() {
+    for (names, expected) in [(1_u64, [24, 64, 24]), (2, [0, 0, 0])] {
+        let mut process = MarkedProcess::new();
+        let [table, items, constant] = [(); 3].map(|()| process.chunk(0x60));
+        // {capacity, number, used; items}, {key, collision; value}, {flags, line; value; file}.
+        for (at, word) in [
+            (table, 4 | names << 32),
+            (table + 8, 2),
+            (table + 16, items),
+            (items + 16, 77),
+            (items + 24, constant),
+            (constant, 7 << 32),
+            (constant + 8, POST),
+            (constant + 16, 0),
+        ] {
+            process.word(at, word);
+        }
+        let class = process.class("rb_cObject");
+        process.word(class + 40, table);
+        assert_eq!(told(process, [table, items, constant]), expected, "{names}");
+    }
+}
+
+#[test]
+fn what_is_told_alone_leaves_garbage_unknown() {
+    let process = MarkedProcess::new().with_thread();
+    let whole = process.learned(|memory, heap, chunks, anchors| {
+        let told = ChunkTable::told(chunks.iter().collect(), memory);
+        reach(memory, heap, &told, (anchors, &[])).map(drop)
+    });
+    assert_eq!(whole, Err(ReachUnknown::Told));
 }

@@ -7,8 +7,14 @@ use serde::{Deserialize, Serialize};
 pub struct WhoCensus {
     /// Objects that the roots lead to.
     pub reached_objects: u64,
-    /// Objects that a full collection would free.
-    pub garbage_objects: u64,
+    /// Objects to which no way was found.
+    #[serde(default)]
+    pub unreached_objects: u64,
+    /// Objects that a full collection would free; `None` where some may be kept in a way that was not found.
+    pub garbage_objects: Option<u64>,
+    /// Bytes are those of slots alone, and nothing is said of what would go without what: malloc was not read.
+    #[serde(default)]
+    pub slots_only: bool,
     /// The requested class, or the classes with most bytes of old objects.
     pub classes: Vec<ClassHolders>,
     /// The objects that keep most memory alive alone.
@@ -34,8 +40,11 @@ pub struct ClassHolders {
     pub old_objects: u64,
     /// Bytes of their slots and of the chunks that each of them holds alone.
     pub bytes: u64,
-    /// Those that a full collection would free.
-    pub garbage_objects: u64,
+    /// Those to which no way was found.
+    #[serde(default)]
+    pub unreached_objects: u64,
+    /// Those that a full collection would free; `None` where some may be kept in a way that was not found.
+    pub garbage_objects: Option<u64>,
     /// The ways to most of them, the commonest first.
     pub ways: Vec<CountedWay>,
     /// Number of other ways.

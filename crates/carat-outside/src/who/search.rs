@@ -205,7 +205,9 @@ fn draft(
         let reach = names.nodes.reach.census();
         let census = WhoCensus {
             reached_objects: reach.reached_objects,
-            garbage_objects: reach.unreached_objects,
+            unreached_objects: reach.unreached_objects,
+            garbage_objects: whole.is_ok().then_some(reach.unreached_objects),
+            slots_only: sources.chunks.is_told(),
             unnamed: unnamed(names),
             ..WhoCensus::default()
         };
@@ -221,10 +223,15 @@ pub(super) fn draft_of(
     census: WhoCensus,
 ) -> Result<WhoDraft, WhoUnknown> {
     let ways = Ways::find(names, names, object);
-    let dominators = Dominators::find(names);
-    let retained = Retained::sum(names, &dominators);
-    let (dominators, retained) = (&dominators, &retained);
-    let found = WhoFinder { names, ways: &ways, dominators, retained };
+    // Whatever is kept in a way that is not known would not go.
+    let alone = (!census.slots_only).then(|| {
+        let dominators = Dominators::find(names);
+        let retained = Retained::sum(names, &dominators);
+        (dominators, retained)
+    });
+    let alone = alone.as_ref();
+    let knows_garbage = census.garbage_objects.is_some();
+    let found = WhoFinder { names, ways: &ways, alone, knows_garbage };
     let ids = found.class_ids();
     let sums = found.sums(&ids);
     let classes = found.classes(request, (&ids, &sums))?;
@@ -307,8 +314,9 @@ pub(super) fn unnamed(names: &Names<'_>) -> Vec<String> {
 struct WhoFinder<'a> {
     names: &'a dyn WhoSubject,
     ways: &'a Ways,
-    dominators: &'a Dominators,
-    retained: &'a Retained,
+    /// What keeps what alone, and how much that is, where every reference is known.
+    alone: Option<&'a (Dominators, Retained)>,
+    knows_garbage: bool,
 }
 
 /// What is counted of one class.
@@ -318,7 +326,7 @@ struct ClassSums {
     old_objects: u64,
     bytes: u64,
     old_bytes: u64,
-    garbage: u64,
+    unreached: u64,
 }
 
 impl WhoFinder<'_> {
@@ -338,11 +346,12 @@ impl WhoFinder<'_> {
             sum.old_objects += old;
             sum.bytes += bytes;
             sum.old_bytes += bytes * old;
-            sum.garbage += u64::from(!names.is_reached(node));
+            sum.unreached += u64::from(!names.is_reached(node));
         }
+        let Some((dominators, _)) = self.alone else { return sums };
         // Chunks that one object alone keeps, directly.
         for chunk in names.objects()..names.roots().start {
-            let owner = self.dominators.of(chunk).filter(|owner| *owner < names.objects());
+            let owner = dominators.of(chunk).filter(|owner| *owner < names.objects());
             let Some(owner) = owner else { continue };
             let id = ids.get(owner as usize).copied().flatten();
             let Some(sum) = id.and_then(|id| sums.get_mut(id.index())) else { continue };
@@ -356,8 +365,8 @@ impl WhoFinder<'_> {
     /// Objects that a full collection would free, by the name of their class.
     fn garbage(&self, sums: &[ClassSums]) -> HashMap<String, u64> {
         let mut garbage = HashMap::new();
-        for (id, sum) in (0..).zip(sums).filter(|(_, sum)| sum.garbage > 0) {
-            *garbage.entry(self.names.class_name(ClassId(id))).or_default() += sum.garbage;
+        for (id, sum) in (0..).zip(sums).filter(|(_, sum)| sum.unreached > 0) {
+            *garbage.entry(self.names.class_name(ClassId(id))).or_default() += sum.unreached;
         }
         garbage
     }
@@ -411,7 +420,8 @@ impl WhoFinder<'_> {
             objects: sums.objects,
             old_objects: sums.old_objects,
             bytes: sums.bytes,
-            garbage_objects: sums.garbage,
+            unreached_objects: sums.unreached,
+            garbage_objects: self.knows_garbage.then_some(sums.unreached),
             other_ways: others.len() as u64,
             other_objects: others.iter().map(|other| other.objects).sum(),
             ..ClassHolders::default()
@@ -420,8 +430,10 @@ impl WhoFinder<'_> {
             objects: way.objects,
             examples: way.examples.iter().filter_map(|node| self.trace(*node)).collect(),
         });
-        let holder = holder_of(self.names, self.dominators, objects);
-        let holder = holder.map(|(node, of_class)| self.holder(node, Some(of_class)));
+        let holder = self.alone.and_then(|(dominators, retained)| {
+            let (node, of_class) = holder_of(self.names, dominators, objects)?;
+            Some(self.holder(retained, node, Some(of_class)))
+        });
         (class, ways.collect(), holder)
     }
 
@@ -431,12 +443,14 @@ impl WhoFinder<'_> {
 
     /// The objects that keep most alone, as far as a program can let go of them.
     fn holders(&self) -> Vec<DraftHolder> {
-        let (all, _) = self.retained.of(self.names.nodes());
+        let Some((dominators, retained)) = self.alone else { return Vec::new() };
+        let (all, _) = retained.of(self.names.nodes());
         // More than are told, because some turn out to be Ruby's own.
-        let candidates = largest(self.names, self.dominators, self.retained, HOLDERS * LOOKED_AT);
-        let large = candidates.into_iter().filter(|node| self.retained.of(*node).0 * SMALL >= all);
-        let drafts =
-            large.filter(|node| !self.names.is_known(*node)).map(|node| self.holder(node, None));
+        let candidates = largest(self.names, dominators, retained, HOLDERS * LOOKED_AT);
+        let large = candidates.into_iter().filter(|node| retained.of(*node).0 * SMALL >= all);
+        let drafts = large
+            .filter(|node| !self.names.is_known(*node))
+            .map(|node| self.holder(retained, node, None));
         let of_program = drafts.filter(|draft| {
             let way = draft.way.as_ref().map(|traced| &traced.way);
             way.is_none_or(|way| way.root != Some(WayRoot::SymbolTable))
@@ -444,8 +458,8 @@ impl WhoFinder<'_> {
         of_program.take(HOLDERS).collect()
     }
 
-    fn holder(&self, node: u32, of_class: Option<u64>) -> DraftHolder {
-        let (bytes, objects) = self.retained.of(node);
+    fn holder(&self, retained: &Retained, node: u32, of_class: Option<u64>) -> DraftHolder {
+        let (bytes, objects) = retained.of(node);
         DraftHolder { way: self.trace(node), of_class, objects, bytes }
     }
 }

@@ -98,7 +98,9 @@ impl WhoSubject for Names<'_> {
     }
 
     fn bytes(&self, node: u32) -> u64 {
-        self.nodes.present_bytes(node)
+        // Of chunks that were told only parts are known.
+        let is_known = self.nodes.is_slot(node) || !self.nodes.words().chunks.is_told();
+        if is_known { self.nodes.present_bytes(node) } else { 0 }
     }
 
     fn is_old(&self, node: u32) -> bool {

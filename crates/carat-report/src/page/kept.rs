@@ -68,7 +68,11 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
         figure {
             h3 { (title) }
             figcaption {
-                "What roots lead to, in slots and in malloc: by holder, and from there step by step. Every object counts once, on the way \
+                (match who.slots_only {
+                    true => "What roots were found to lead to, in slots alone, because malloc was not read",
+                    false => "What roots lead to, in slots and in malloc",
+                })
+                ": by holder, and from there step by step. Every object counts once, on the way \
                 that says most; something else may keep it too. Point at a box to read it; the largest holders have a closer picture below."
             }
             (gallery.show(picture))

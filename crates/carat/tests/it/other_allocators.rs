@@ -5,6 +5,9 @@ use crate::needs::TestRuby;
 use crate::outside_explain::{fork_child, table_that_adds_up};
 use crate::outside_ruby::OutsideRuby;
 use crate::support::Folder;
+use crate::who;
+use carat_outside::census::{CensusPart, LookOptions};
+use carat_outside::who::WhoRequest;
 use carat_settings::find_allocator;
 use serde_json::Value;
 use std::path::Path;
@@ -64,7 +67,7 @@ fn explain_names_it_and_says_how_much_it_has(folder: &Folder, ruby: &OutsideRuby
     assert!((resident / 1_000_000 - 1..160).contains(&said), "{said} of {resident}");
     // What was asked for and cannot be told is a failure that names the reason.
     let long = folder.run(&["explain", &pid, "--details", "--owners", "--reach", "--who"]);
-    for part in ["holders of malloc's memory", "what the roots reach", "who keeps objects alive"] {
+    for part in ["holders of malloc's memory", "what the roots reach"] {
         long.assert_says(&format!("{part} unknown: its allocator is {name}, which is not walked"));
     }
     assert_nothing_of_others(&long.out, name);
@@ -112,4 +115,89 @@ fn a_ruby_under_mimalloc_is_told_as_one_whose_malloc_is_not_walked() {
 fn a_ruby_under_tcmalloc_is_told_as_one_whose_malloc_is_not_walked() {
     require!(Ruby, Allocator("tcmalloc"));
     assert_told("tcmalloc");
+}
+
+/// The Rubies and the allocators whose malloc nobody walks.
+fn rubies() -> Vec<(TestRuby, &'static str)> {
+    let roots = ["bullseye", "bookworm", "trixie", "ruby34"].map(TestRuby::InRoot);
+    let all = [TestRuby::OnPath].into_iter().chain(roots);
+    let pairs = all.flat_map(|version| ["mimalloc", "tcmalloc"].map(|name| (version, name)));
+    pairs.filter(|(version, name)| find_allocator(&version.root(), name).is_some()).collect()
+}
+
+/// The same Ruby with the plants of `data/who.rb`, and with objects to which only a weak table leads.
+fn planted((version, name): (TestRuby, &str)) -> OutsideRuby {
+    let library = find_allocator(&version.root(), name).unwrap();
+    let mut ruby = OutsideRuby::start_command(version.command(Some(&library)));
+    who::plant(&mut ruby);
+    ruby.eval("GC.disable; $weak = ObjectSpace::WeakMap.new; 500.times { |n| key = Keepsake.new(n); $weak[key] = key }; 1");
+    ruby
+}
+
+#[test]
+fn where_malloc_is_not_walked_every_way_that_is_found_is_one_and_nothing_is_called_garbage() {
+    require!(Ruby, Allocator("mimalloc"));
+    for place in rubies() {
+        let ruby = planted(place);
+        for (class, end) in [
+            ("Cached", "[a String] of Hash (2,000 entries) ← @store of Cache"),
+            ("Logged", "of Array (2,000 elements) ← @entries of Audit ← constant Audit::CURRENT"),
+            ("Heard", "of Array (2,000 elements) ← global variable $subscribers"),
+            ("Stored", "[:list] of Hash (1 entry) ← constant Deep::Settings::STORE"),
+            ("Rowed", "of Array (2,000 elements) ← @@rows of Registry"),
+            ("Listed", "of Array (2,000 elements) ← @pairs of the main object"),
+            ("Ticketed", ""),
+            ("Local", ""),
+        ] {
+            let who = WhoRequest { classes: vec![class.to_owned()], ..WhoRequest::default() };
+            let census = ruby.look(&LookOptions { who: Some(who), ..LookOptions::default() });
+            let found = census.who.as_ref().unwrap_or_else(|| panic!("{:?}", census.unknown));
+            let first = &found.classes[0].ways[0];
+            let way = first.way.to_string();
+            assert!(way.ends_with(end), "{way} under {place:?}");
+            assert!(first.objects >= 1_990, "{class}: {} by {way} under {place:?}", first.objects);
+            let ticketed = "[:tickets] of ";
+            assert!(class != "Ticketed" || way.contains(ticketed), "{way} under {place:?}");
+            assert!(census.reason(CensusPart::Reach).is_some() && census.reach.is_none());
+            assert_eq!((found.garbage_objects, &found.holders[..]), (None, &[][..]));
+            assert_eq!((found.classes[0].garbage_objects, &found.classes[0].holder), (None, &None));
+        }
+        let who = Some(WhoRequest { classes: vec!["Keepsake".into()], ..WhoRequest::default() });
+        let census = ruby.look(&LookOptions { who, ..LookOptions::default() });
+        let weak = &census.who.unwrap().classes[0];
+        assert_eq!(weak.objects, 500, "{place:?}");
+        // A few are still on the stack.
+        assert!(weak.unreached_objects >= 480, "{weak:?} under {place:?}");
+        assert!(weak.ways.iter().all(|way| !way.way.to_string().contains("WeakMap")), "{weak:?}");
+    }
+}
+
+#[test]
+fn where_malloc_is_not_walked_explain_says_what_it_does_not_know_of_who_keeps_what() {
+    require!(Ruby, Allocator("mimalloc"));
+    let ruby = planted((TestRuby::OnPath, "mimalloc"));
+    let (folder, pid) = (Folder::new("told"), ruby.pid.to_string());
+    let ran = folder.run(&["explain", &pid, "--who", "Keepsake"]);
+    ran.assert_code(0)
+        .assert_says("what a collection would free is not known: its malloc is not walked")
+        .assert_says("  are garbage, or kept in a way that was not found")
+        .assert_says("Whether one object keeps nine tenths of them is not known");
+    let ran = folder.run(&["explain", &pid, "--who", "--json"]);
+    let first = ran.assert_code(0).out.clone();
+    for word in ["would go", "would be freed", "keeps a hundredth of it alone"] {
+        assert!(!folder.run(&["explain", &pid, "--who"]).out.contains(word), "{word}");
+    }
+    let json: Value = serde_json::from_str(&first).unwrap();
+    let who = &json["census"]["processes"][0]["who"];
+    assert_eq!((&who["garbage_objects"], &who["slots_only"]), (&Value::Null, &true.into()));
+    std::fs::write(folder.path("who.json"), first).unwrap();
+    folder
+        .run(&["explain", &pid, "--who", "--since", "who.json"])
+        .assert_code(0)
+        .assert_says("A reading may lack part of what was kept: process");
+    folder
+        .run(&["heap-dump", &pid, "-o", "heap.jsonl"])
+        .assert_code(1)
+        .assert_says("its allocator is mimalloc, which is not walked")
+        .assert_says("a dump would lack references");
 }

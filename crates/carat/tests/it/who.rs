@@ -18,11 +18,16 @@ const COUNT: u64 = 2000;
 /// A Ruby with the plants.
 fn start(version: TestRuby) -> OutsideRuby {
     let mut ruby = OutsideRuby::start(version);
+    plant(&mut ruby);
+    ruby
+}
+
+/// Plants the objects of each class.
+pub(crate) fn plant(ruby: &mut OutsideRuby) {
     let plants = serde_json::to_string(PLANTS).unwrap().replace('#', "\\#");
     ruby.eval(&format!(
         "eval({plants}, TOPLEVEL_BINDING, 'plants.rb', 1); 3.times {{ GC.start }}; 1"
     ));
-    ruby
 }
 
 fn look(ruby: &OutsideRuby, class: Option<&str>) -> WhoCensus {
@@ -196,7 +201,7 @@ fn what_only_weak_tables_lead_to_is_garbage_and_has_no_holder(version: TestRuby)
     assert_eq!(count, 500);
     let found = holders_of(&ruby, "Keepsake");
     // A few are still on the stack.
-    assert!(found.garbage_objects >= 480, "{found:?}");
+    assert!(found.garbage_objects >= Some(480), "{found:?}");
     assert!(found.ways.iter().all(|way| !way.way.to_string().contains("WeakMap")), "{found:?}");
 }
 

@@ -252,7 +252,8 @@ impl HeapDump {
         let reached = self.graph.reached_objects();
         let census = WhoCensus {
             reached_objects: reached,
-            garbage_objects: self.objects().saturating_sub(reached),
+            unreached_objects: self.objects().saturating_sub(reached),
+            garbage_objects: Some(self.objects().saturating_sub(reached)),
             unnamed: self.unnamed(),
             ..WhoCensus::default()
         };

@@ -43,7 +43,7 @@ fn a_dump_says_by_name_who_keeps_a_class_and_what_would_go_without_it() {
     assert_eq!((dump.objects(), dump.bytes(), dump.left_out().len()), (13, 6572, 0));
     let found = who(&dump, Some("Post"));
     let class = &found.classes[0];
-    assert_eq!((class.objects, class.old_objects, class.garbage_objects), (4, 3, 1));
+    assert_eq!((class.objects, class.old_objects, class.garbage_objects), (4, 3, Some(1)));
     assert_eq!(class.ways[0].way.to_string(), "Post ← Hash (3 entries) ← @store of Cache");
     let holder = class.holder.as_ref().unwrap();
     // The hash and its class, three posts, and the text of one.

@@ -297,7 +297,8 @@ fn keeper(reading: &OutsideReading, class: &str, grown: f64) -> Option<Way> {
         let classes = &census.who.as_ref()?.classes;
         let of_class = |one: &&ClassHolders| one.name == class;
         for class in classes.iter().filter(of_class) {
-            all += class.objects.saturating_sub(class.garbage_objects);
+            // Where garbage is unknown, all of what no way was found to may be kept in others.
+            all += class.objects.saturating_sub(class.garbage_objects.unwrap_or(0));
             for counted in &class.ways {
                 let common = counted.way.common();
                 match ways.iter_mut().find(|(way, _)| *way == common) {
