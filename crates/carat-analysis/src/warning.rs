@@ -234,6 +234,7 @@ mod tests {
     #[test]
     fn every_warning_says_what_to_do() {
         let (variant, metric) = ("jemalloc".to_owned(), "memory.pss.final".to_owned());
+        let rises = vec![(variant.clone(), 0.01), ("b".into(), 0.002)];
         for (warning, what) in [
             (Warning::Fails { variant: variant.clone(), failed: 3, trials: 4 }, "read the log"),
             (
@@ -246,10 +247,7 @@ mod tests {
                 "read the logs",
             ),
             (Warning::TooManyDropped { dropped: 5, blocks: 20 }, "quieter machine"),
-            (
-                Warning::StillRising { rises: vec![(variant.clone(), 0.01), ("b".into(), 0.002)] },
-                "load (jemalloc 1.00 %, b 0.20 %); raise `requests`",
-            ),
+            (Warning::StillRising { rises }, "load (jemalloc 1.00 %, b 0.20 %); raise `requests`"),
             (
                 collects_differently(),
                 "0.43 times in jemalloc (2557), 2.00 times in trim (12000); part of",
