@@ -128,7 +128,9 @@ pub(crate) fn env_words(variables: &BTreeMap<String, String>) -> Vec<String> {
 
 /// Says which secrets of a server no line shows; `None` if it has none.
 fn left_out(variables: &BTreeMap<String, String>) -> Option<String> {
-    let secrets = variables.iter().filter(|(name, value)| is_secret(name, value));
+    // Older shared files hide the port of a trial, which is no secret.
+    let secrets =
+        variables.iter().filter(|(name, value)| is_secret(name, value) && name.as_str() != "PORT");
     let names: Vec<String> = secrets.map(|(name, _)| one_line(name)).collect();
     (!names.is_empty()).then(|| format!("with your own {}", names.join(" and ")))
 }
