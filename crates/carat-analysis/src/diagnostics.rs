@@ -176,7 +176,8 @@ impl Diagnostics<'_> {
                 && conclusion.metric == metric
                 && conclusion.role == Role::Primary
         })?;
-        let estimate = conclusion.estimate?;
+        // Without a percentage there is none to compare.
+        let estimate = conclusion.estimate.filter(|found| !found.in_own_unit)?;
         let known = pairs.known();
         // The pairs of the verdict, not all: later ones are not in its interval.
         let judged = known.get(..conclusion.blocks as usize)?;

@@ -399,15 +399,23 @@ pub(crate) fn estimate(pairs: &Pairs, look: Look) -> Option<Estimate> {
     // The pairs of the look, because the interval is valid for exactly those.
     let shares = Walsh::new(pairs.known().get(..blocks)?);
     let amounts = Walsh::new(pairs.plain().get(..blocks)?);
-    let (low, high) = shares.interval(cut)?;
-    let [ratio, low, high] = [shares.estimate()?, low, high].map(|share| pairs.as_ratio(share));
+    let (difference, difference_interval) = (amounts.estimate()?, amounts.interval(cut)?);
+    let in_own_unit = pairs.in_own_unit();
+    let (ratio, (low, high)) = match in_own_unit {
+        true => (difference, difference_interval),
+        false => {
+            let (low, high) = shares.interval(cut)?;
+            (pairs.as_ratio(shares.estimate()?), (pairs.as_ratio(low), pairs.as_ratio(high)))
+        }
+    };
     // Infinite where a value is zero: then only the direction is known.
     [ratio, low, high].iter().all(|share| share.is_finite()).then_some(Estimate {
         ratio,
         ratio_interval: (low, high),
-        difference: amounts.estimate()?,
-        difference_interval: amounts.interval(cut)?,
+        difference,
+        difference_interval,
         confidence: look.confidence,
+        in_own_unit,
     })
 }
 

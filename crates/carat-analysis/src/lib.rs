@@ -56,6 +56,7 @@ pub use least::least_distances;
 pub use machines::machine_comparisons;
 pub use moments::moments;
 pub use next_command::next_command;
+pub use pairs::Pairs;
 pub use planned::{QuestionChanges, QuestionError, question, set_question};
 pub use question::Question;
 pub use tune_outcome::{

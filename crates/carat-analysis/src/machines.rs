@@ -102,12 +102,18 @@ fn general(by_host: Vec<Pairs>) -> Option<Estimate> {
     let (difference, difference_interval) = interval(&amounts, confidence)?;
     // That of all; see above.
     let scale = by_host.first()?;
+    let in_own_unit = by_host.iter().any(Pairs::in_own_unit);
+    let (ratio, ratio_interval) = match in_own_unit {
+        true => (difference, difference_interval),
+        false => (scale.as_ratio(share), (scale.as_ratio(low), scale.as_ratio(high))),
+    };
     Some(Estimate {
-        ratio: scale.as_ratio(share),
-        ratio_interval: (scale.as_ratio(low), scale.as_ratio(high)),
+        ratio,
+        ratio_interval,
         difference,
         difference_interval,
         confidence,
+        in_own_unit,
     })
 }
 

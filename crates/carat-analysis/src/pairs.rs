@@ -6,6 +6,7 @@
 use crate::question::VariantComparison;
 use crate::scale::ComparisonScale;
 use carat_model::{Better, Outcome, Trial, metric};
+use carat_stats::Walsh;
 use std::collections::BTreeMap;
 
 /// A trial that did not count, and with it the block of its variant.
@@ -134,6 +135,30 @@ impl Pairs {
         self.values.iter().flatten().map(|(base, other)| other - base).collect()
     }
 
+    /// Whether a difference has no percentage, because the baseline of a metric that can be zero is so in some pair.
+    pub fn in_own_unit(&self) -> bool {
+        let can_be_zero = matches!(self.scale, ComparisonScale::Of(_) | ComparisonScale::Direction);
+        can_be_zero && self.values.iter().flatten().any(|(base, _)| *base == 0.0)
+    }
+
+    /// The differences of the blocks that count, as fractions, or in the metric's unit where that is the only figure.
+    pub fn sizes(&self) -> Vec<f64> {
+        match self.in_own_unit() {
+            true => self.plain(),
+            false => self.known().into_iter().map(|one| self.as_ratio(one)).collect(),
+        }
+    }
+
+    /// The difference of the typical pair, in the unit of [`sizes`](Self::sizes), by the estimator of every verdict; `None`
+    /// without pairs, and where it has no size.
+    pub fn typical(&self) -> Option<f64> {
+        let typical = match self.in_own_unit() {
+            true => Walsh::new(&self.plain()).estimate(),
+            false => Walsh::new(&self.known()).estimate().map(|one| self.as_ratio(one)),
+        };
+        typical.filter(|size| size.is_finite())
+    }
+
     /// The differences with the sign that makes higher worse, one entry per block.
     pub fn worsenings(&self) -> Vec<Option<f64>> {
         // Guards test a worsening, whichever direction that is.
@@ -201,6 +226,23 @@ pub(crate) mod tests {
         assert_eq!(blocks.pairs(B_TO_A, "errors").differences(), [None, None, Some(0.0)]);
         let dropped = Dropped { block: 1, variant: "b".to_owned(), outcome: Outcome::OomKilled };
         assert_eq!(blocks.dropped(), [dropped]);
+    }
+
+    #[test]
+    fn a_difference_to_a_baseline_with_zeros_is_no_share() {
+        for (name, values, in_own_unit, typical) in [
+            ("gc.count", [(0.0, 2.0), (2.0, 4.0), (1.0, 3.0)], true, 2.0),
+            ("gc.count", [(0.0, 1.0), (0.0, 1.0), (0.0, 1.0)], true, 1.0),
+            ("gc.count", [(4.0, 0.0), (4.0, 0.0), (4.0, 0.0)], false, -1.0),
+            ("errors", [(0.0, 0.5), (0.0, 0.5), (0.0, 0.5)], false, 0.5),
+        ] {
+            let pairs = Pairs::new(name, values.map(Some).to_vec());
+            assert_eq!(
+                (pairs.in_own_unit(), pairs.typical()),
+                (in_own_unit, Some(typical)),
+                "{name}"
+            );
+        }
     }
 
     #[test]

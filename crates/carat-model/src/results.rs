@@ -202,7 +202,8 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Relative difference of variant to baseline as a fraction: -0.21 is 21 % less. For a metric that is
-    /// itself a share, such as `errors`, the absolute difference: 0.001 is 0.1 percentage points more.
+    /// itself a share, such as `errors`, the absolute difference: 0.001 is 0.1 percentage points more. The same as
+    /// `difference` where `in_own_unit`.
     pub ratio: f64,
     /// Lower and upper end of the interval of `ratio`.
     pub ratio_interval: (f64, f64),
@@ -213,6 +214,9 @@ pub struct Estimate {
     /// Confidence of both intervals as a fraction, valid at every interim analysis: 0.95 for a difference, 0.90 for
     /// equivalence and guards, which are two one-sided tests.
     pub confidence: f64,
+    /// Whether the baseline has values of zero, of which nothing is a percentage: `ratio` is then no share.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_own_unit: bool,
 }
 
 /// One variant against the baseline in one metric.

@@ -175,6 +175,10 @@ impl Budget {
             let why = format!("{measured} after {blocks} has a confidence of only {confidence}");
             return unproven(why);
         }
+        if estimate.in_own_unit {
+            let why = format!("{measured}; no percentage, because its baseline has zeros");
+            return (Kept::Unproven, why, None);
+        }
         match self.proven(estimate.ratio_interval, limit) {
             Kept::Unproven => unproven(measured),
             proven => (proven, measured, None),

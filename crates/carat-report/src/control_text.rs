@@ -62,7 +62,7 @@ fn against_control(results: &Results, compared: &ControlComparison) -> String {
     let name = conclusion.metric.as_str();
     let blocks = numbers::count(conclusion.blocks as usize, "block");
     let Some(estimate) = &conclusion.estimate else {
-        let so_far = so_far(results, &conclusion.variant, control, name);
+        let so_far = so_far(results, conclusion, control);
         return format!("cannot be judged yet ({blocks}){so_far}");
     };
     let range = interval(name, estimate);

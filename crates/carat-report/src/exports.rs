@@ -239,7 +239,8 @@ fn push_difference(
     (family, control): (&str, Option<&str>),
     conclusion: &Conclusion,
 ) {
-    let Some(estimate) = conclusion.estimate else { return };
+    // The family is of ratios.
+    let Some(estimate) = conclusion.estimate.filter(|found| !found.in_own_unit) else { return };
     let (lower, upper) = estimate.ratio_interval;
     for (bound, value) in [("estimate", estimate.ratio), ("lower", lower), ("upper", upper)] {
         let mut named = vec![("variant", conclusion.variant.as_str())];

@@ -142,11 +142,17 @@ pub fn estimate(metric: &str, estimate: &Estimate) -> String {
 
 /// An estimate without its interval: `−21 %`.
 pub fn change(metric: &str, estimate: &Estimate) -> String {
+    if estimate.in_own_unit {
+        return signed_amount(metric, estimate.difference);
+    }
     format!("{} {}", signed_percent(estimate.ratio, digits(estimate)), difference_unit(metric))
 }
 
 /// An estimate and its interval without the unit, which the estimate has: `−21 %` and `−24 to −18`.
 pub(crate) fn change_and_interval(metric: &str, estimate: &Estimate) -> (String, String) {
+    if estimate.in_own_unit {
+        return (change(metric, estimate), interval(metric, estimate));
+    }
     let (low, high) = estimate.ratio_interval;
     let places = digits(estimate);
     let (low, high) = (signed_percent(low, places), signed_percent(high, places));
@@ -156,6 +162,24 @@ pub(crate) fn change_and_interval(metric: &str, estimate: &Estimate) -> (String,
 /// A difference of one block, or a median of such: `−2.1 %`.
 pub fn single_change(metric: &str, ratio: f64) -> String {
     format!("{} {}", signed_percent(ratio, 1), difference_unit(metric))
+}
+
+/// A difference in the unit of the metric, where its baseline has zeros, of which nothing is a percentage: `+2`.
+pub(crate) fn signed_amount(metric: &str, difference: f64) -> String {
+    let size = amount(metric, difference);
+    match size.contains(|c: char| matches!(c, '1'..='9')) {
+        false => size,
+        true if difference < 0.0 => format!("−{size}"),
+        true => format!("+{size}"),
+    }
+}
+
+/// The size of a difference in the unit of the metric; a typical count lies between whole numbers.
+fn amount(metric: &str, difference: f64) -> String {
+    match facts::unit(metric) {
+        Unit::Count if difference.fract() != 0.0 => format!("{:.1}", difference.abs()),
+        unit => unit.show(difference.abs()),
+    }
 }
 
 /// The confidence of the intervals of the primary metric, controls included: one level, or the lowest and the highest.
@@ -173,11 +197,18 @@ pub fn primary_level(results: &Results) -> Option<String> {
 
 /// The interval alone: `−24 to −18 %`.
 pub fn interval(metric: &str, estimate: &Estimate) -> String {
+    if estimate.in_own_unit {
+        let (low, high) = estimate.difference_interval;
+        return format!("{} to {}", signed_amount(metric, low), signed_amount(metric, high));
+    }
     format!("{} {}", change_and_interval(metric, estimate).1, difference_unit(metric))
 }
 
 /// The size of an estimate without its sign: `21 %`.
 pub fn magnitude(metric: &str, estimate: &Estimate) -> String {
+    if estimate.in_own_unit {
+        return amount(metric, estimate.difference);
+    }
     let text = signed_percent(estimate.ratio, digits(estimate));
     format!("{} {}", text.trim_start_matches(['−', '+']), difference_unit(metric))
 }
@@ -192,6 +223,9 @@ pub fn magnitude_interval(metric: &str, estimate: &Estimate) -> String {
     let places = digits(estimate);
     // A magnitude runs from near zero to far from it, whichever sign it has.
     let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
+    if estimate.in_own_unit {
+        return format!("{} to {}", amount(metric, near), amount(metric, far));
+    }
     let (near, far, unit) = (near * 100.0, far * 100.0, difference_unit(metric));
     format!("{near:.places$} to {far:.places$} {unit}")
 }
@@ -344,6 +378,33 @@ mod tests {
             ("errors", (0.01, 0.02, 0.05), "+2 points (+1 to +5 points)"),
         ] {
             assert_eq!(estimate(metric, &testing::estimate(low, ratio, high)), text);
+        }
+    }
+
+    #[test]
+    fn a_difference_to_a_baseline_with_zeros_is_in_the_unit_of_the_metric_and_no_percentage() {
+        for (id, (low, typical, high), whole, size) in [
+            ("gc.count", (1.0, 2.0, 3.0), "+2 (+1 to +3)", "2 (1 to 3)"),
+            ("gc.count", (-3.0, -1.5, -1.0), "−1.5 (−3 to −1)", "1.5 (1 to 3)"),
+            ("gc.count", (0.0, 0.0, 1.0), "0 (0 to +1)", "0 (0 to +1)"),
+            (
+                "gc.time",
+                (0.001, 0.002, 1.5),
+                "+2.00 ms (+1.00 ms to +1.50 s)",
+                "2.00 ms (1.00 ms to 1.50 s)",
+            ),
+        ] {
+            let found = Estimate {
+                in_own_unit: true,
+                difference: typical,
+                difference_interval: (low, high),
+                ..testing::estimate(low, typical, high)
+            };
+            assert_eq!(estimate(id, &found), whole);
+            assert_eq!(
+                format!("{} ({})", magnitude(id, &found), magnitude_interval(id, &found)),
+                size
+            );
         }
     }
 

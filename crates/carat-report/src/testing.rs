@@ -13,6 +13,7 @@ pub(crate) fn estimate(low: f64, ratio: f64, high: f64) -> Estimate {
         difference: ratio * 1e8,
         difference_interval: (low * 1e8, high * 1e8),
         confidence: 0.98,
+        in_own_unit: false,
     }
 }
 

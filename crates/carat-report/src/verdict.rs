@@ -12,7 +12,7 @@ use crate::open_text::{decided, fewest_for};
 use crate::standing::{Standing, breaks_guard, standing};
 use crate::text::capital;
 use crate::use_it::{UseIt, use_it};
-use crate::wording::{Sentence, headline, median_so_far, sentences};
+use crate::wording::{Sentence, headline, sentences, typical_so_far};
 use carat_analysis::{Judge, question};
 use carat_model::{
     Better, BlockForecast, Conclusion, Estimate, Results, Role, Variant, Verdict, first_names,
@@ -152,7 +152,7 @@ impl VerdictRow {
                 let (change, interval) = numbers::change_and_interval(metric, found);
                 (Some(change), Some(interval))
             }
-            None => (median_so_far(results, variant, metric), None),
+            None => (found.and_then(|one| Some(typical_so_far(results, one)?.0)), None),
         };
         self.remark = match found {
             None => Some("not compared".to_owned()),
@@ -294,9 +294,14 @@ const AGAINST_MEDIANS: &str = "its difference is the typical one within blocks, 
 fn is_against_medians(results: &Results, variant: &str) -> bool {
     let metric = results.info.primary.as_str();
     let median = |variant: &str| Some(facts::variant_summary(results, variant, metric)?.median);
-    let found = facts::conclusion(results, variant, metric).and_then(proven);
+    // Of too few blocks the row has the typical difference so far.
+    let shown = |one| match proven(one) {
+        Some(found) => Some(found.ratio),
+        None => typical_so_far(results, one).map(|(_, typical)| typical),
+    };
+    let found = facts::conclusion(results, variant, metric).and_then(shown);
     let medians = median(variant).zip(median(facts::baseline(results)));
-    found.zip(medians).is_some_and(|(found, (own, baseline))| found.ratio * (own - baseline) < 0.0)
+    found.zip(medians).is_some_and(|(found, (own, baseline))| found * (own - baseline) < 0.0)
 }
 
 /// Texts about variants, each text once: `jemalloc, prefork: the text (×14)`. One about no variant has an empty name.
@@ -573,6 +578,28 @@ mod tests {
         let warning = format!("b: {AGAINST_MEDIANS}");
         assert!(with(-0.1, 0.01, 0.1).contains(&warning));
         assert!(!with(-0.1, -0.01, 0.1).contains(&warning));
+    }
+
+    #[test]
+    fn a_typical_difference_so_far_that_goes_another_way_than_the_medians_says_what_it_is() {
+        // Two of three blocks have more, and the median is less.
+        let values = [(1e8, 1.5e8), (2e8, 1.9e8), (3e8, 3.3e8)];
+        let mut results = results(vec![conclusion(Verdict::Undecided, None)]);
+        results.trials = (1..)
+            .zip(values)
+            .flat_map(|(block, (a, b))| [trial(block, "a", a), trial(block, "b", b)])
+            .collect();
+        let table = VerdictTable::new(&results);
+        assert_eq!(table.rows[1].change.as_deref(), Some("+14.6 %"));
+        assert!(table.warnings.contains(&format!("b: {AGAINST_MEDIANS}")), "{:?}", table.warnings);
+    }
+
+    #[test]
+    fn an_undecided_difference_has_the_same_figure_in_a_sentence_and_in_the_table() {
+        let found = estimate(-0.066, -0.059, -0.04);
+        let results = results(vec![conclusion(Verdict::Undecided, Some(found))]);
+        let rest = VerdictTable::new(&results).rows[1].sentence.clone().unwrap().rest;
+        assert!(rest.contains("; so far −5.9 % (by block −50.0 %"), "{rest}");
     }
 
     #[test]

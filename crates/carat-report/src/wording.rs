@@ -7,10 +7,11 @@ use crate::moments::phrase;
 use crate::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 use crate::open_text::decided_after;
 use crate::standing::{breaks_guard, control_does_it, standing};
+use carat_analysis::Pairs;
 use carat_model::{
     Better, Conclusion, Curve, Estimate, MachineComparison, Results, Role, Unit, Verdict, metric,
 };
-use carat_stats::summary::median;
+use std::collections::BTreeMap;
 
 /// The verdict on one variant in words.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,7 +128,7 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
     let noun = phrase(results, metric);
     let Some(estimate) = &conclusion.estimate else {
         let are = if conclusion.blocks == 1 { "is" } else { "are" };
-        let so_far = so_far(results, &conclusion.variant, facts::baseline(results), metric);
+        let so_far = so_far(results, conclusion, facts::baseline(results));
         return format!(
             "cannot be judged yet: {blocks} {are} too few for an interval of its {noun}{so_far}{}",
             decided_after(results, conclusion)
@@ -162,52 +163,61 @@ fn verb(metric: &str) -> &'static str {
     }
 }
 
+/// Whether the noun of a metric is plural, as that of every count is: `garbage collections`.
+fn is_plural(metric: &str) -> bool {
+    metric::find(metric).is_some_and(|known| known.unit == Unit::Count)
+}
+
 /// Blocks below which the differences of all of them are listed.
 const FEW: u32 = 8;
 
-/// The differences of the blocks and their median: `; so far −3.1 % (by block −3.0 %, −3.2 %)`; empty without blocks.
-pub(crate) fn so_far(results: &Results, variant: &str, reference: &str, metric: &str) -> String {
-    let differences = block_differences(results, (variant, reference), metric);
-    let Some(median) = median(&differences) else { return String::new() };
-    let median = numbers::single_change(metric, median);
-    let shown = differences.iter().take(FEW as usize);
-    let shown: Vec<String> = shown.map(|one| numbers::single_change(metric, *one)).collect();
-    // A single block is its own median.
+/// The difference of the typical block and those of all: `; so far −3.1 % (by block −3.0 %, −3.2 %)`; empty without blocks.
+pub(crate) fn so_far(results: &Results, conclusion: &Conclusion, reference: &str) -> String {
+    let pairs = pairs_so_far(results, conclusion, reference);
+    let show = |size| size_so_far(&conclusion.metric, &pairs, size);
+    // With an interval the figure is that beside it.
+    let typical = match &conclusion.estimate {
+        Some(found) => Some(numbers::change(&conclusion.metric, found)),
+        None => pairs.typical().map(show),
+    };
+    let Some(typical) = typical else { return String::new() };
+    let sizes = pairs.sizes().into_iter().filter(|size| size.is_finite());
+    let shown: Vec<String> = sizes.take(FEW as usize).map(show).collect();
+    // A single block is its own typical one.
     match shown.len() {
-        1 => format!("; so far {median}"),
-        _ => format!("; so far {median} (by block {})", shown.join(", ")),
+        1 => format!("; so far {typical}"),
+        _ => format!("; so far {typical} (by block {})", shown.join(", ")),
     }
 }
 
-/// The median of the differences of the blocks; `None` without blocks.
-pub(crate) fn median_so_far(results: &Results, variant: &str, metric: &str) -> Option<String> {
-    let pair = (variant, facts::baseline(results));
-    let median = median(&block_differences(results, pair, metric))?;
-    Some(numbers::single_change(metric, median))
+/// The difference of the typical block to the baseline, and whether it is less; `None` without blocks.
+pub(crate) fn typical_so_far(results: &Results, conclusion: &Conclusion) -> Option<(String, f64)> {
+    let pairs = pairs_so_far(results, conclusion, facts::baseline(results));
+    let typical = pairs.typical()?;
+    Some((size_so_far(&conclusion.metric, &pairs, typical), typical))
 }
 
-fn block_differences(
-    results: &Results,
-    (variant, reference): (&str, &str),
-    metric: &str,
-) -> Vec<f64> {
-    let references = facts::scored(results, reference, metric);
-    let is_share = facts::unit(metric) == Unit::Fraction;
-    let mut differences = Vec::new();
-    for (block, value) in facts::scored(results, variant, metric) {
-        let other = references.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
-        let difference =
-            other.map(|other| if is_share { value - other } else { value / other - 1.0 });
-        // A zero in the baseline has no ratio.
-        differences.extend(difference.filter(|difference| difference.is_finite()));
+fn size_so_far(metric: &str, pairs: &Pairs, size: f64) -> String {
+    match pairs.in_own_unit() {
+        true => numbers::signed_amount(metric, size),
+        false => numbers::single_change(metric, size),
     }
-    differences
+}
+
+/// The blocks that a conclusion is drawn from.
+fn pairs_so_far(results: &Results, conclusion: &Conclusion, reference: &str) -> Pairs {
+    let metric = conclusion.metric.as_str();
+    let references: BTreeMap<u32, f64> =
+        facts::scored(results, reference, metric).into_iter().collect();
+    let values = facts::scored(results, &conclusion.variant, metric).into_iter();
+    let pairs = values.filter_map(|(block, value)| Some((*references.get(&block)?, value)));
+    Pairs::new(metric, pairs.take(conclusion.blocks as usize).map(Some).collect())
 }
 
 /// [`so_far`] if there are few blocks; empty otherwise.
 pub(crate) fn so_far_of_few(results: &Results, conclusion: &Conclusion, reference: &str) -> String {
     match conclusion.blocks {
-        ..FEW => so_far(results, &conclusion.variant, reference, &conclusion.metric),
+        ..FEW => so_far(results, conclusion, reference),
         _ => String::new(),
     }
 }
@@ -223,7 +233,8 @@ fn undecided(results: &Results, conclusion: &Conclusion, estimate: &Estimate) ->
         let [has, needs] = [estimate.confidence, required].map(|one| numbers::percent(one, 0));
         format!(", confidence {has} where {needs} is required")
     });
-    format!("is undecided: its {noun} differs by {range} ({blocks}{only}){so_far}{when}")
+    let differ = if is_plural(&conclusion.metric) { "differ" } else { "differs" };
+    format!("is undecided: its {noun} {differ} by {range} ({blocks}{only}){so_far}{when}")
 }
 
 /// What the guards found about a variant; empty without guards.
@@ -245,17 +256,19 @@ pub(crate) fn change(noun: &str, guard: &Conclusion, estimate: &Estimate) -> Str
     let (size, range) = (magnitude(metric, estimate), magnitude_interval(metric, estimate));
     let word = if less { "lower" } else { "higher" };
     let lower_is_better = metric::find(metric).is_none_or(|known| known.better == Better::Lower);
+    let is = if is_plural(metric) { "are" } else { "is" };
     match guard.guard_passed {
         // Not "no cost": the interval says how large a cost is possible.
         Some(true) if includes_zero(estimate) => {
-            format!("; its {noun} stays within {limit} ({range})")
+            let stay = if is_plural(metric) { "stay" } else { "stays" };
+            format!("; its {noun} {stay} within {limit} ({range})")
         }
         Some(true) if less == lower_is_better => format!(", with {noun} {size} {word} ({range})"),
         Some(true) => format!(", with {noun} {size} {word} ({range}, limit {limit})"),
-        Some(false) => format!(", but its {noun} is {size} {word} ({range}, limit {limit})"),
+        Some(false) => format!(", but its {noun} {is} {size} {word} ({range}, limit {limit})"),
         None => {
             let range = interval(metric, estimate);
-            format!("; its {noun} is not yet proven to stay within {limit} ({range})")
+            format!("; its {noun} {is} not yet proven to stay within {limit} ({range})")
         }
     }
 }

@@ -336,3 +336,26 @@ fn another_baseline_needs_no_new_trials() {
     let turned = judge(&question(&["compact", "default"]), &run);
     assert_eq!(turned.conclusions[0].verdict, Verdict::Larger);
 }
+
+#[test]
+fn a_count_that_is_zero_in_the_baseline_has_a_verdict_and_a_difference_in_its_own_unit() {
+    for typical in [0.0, 2.0] {
+        let run: Vec<Trial> = (1..=9)
+            .flat_map(|block| {
+                let base = if block % 2 == 0 { 0.0 } else { typical };
+                [("a", base), ("b", base + 3.0)]
+                    .map(|(name, of)| trial(block, name, &[("gc.count", of)]))
+            })
+            .collect();
+        let question = Question { max_blocks: 9, ..Question::new(&["a", "b"], "gc.count") };
+        let judgement = Judge::new(question).judge(&run);
+        let found = &judgement.conclusions[0];
+        let estimate = found.estimate.unwrap();
+        assert_eq!(found.verdict, Verdict::Larger);
+        assert!(estimate.in_own_unit);
+        assert_eq!(
+            (estimate.ratio, estimate.difference, estimate.difference_interval),
+            (3.0, 3.0, (3.0, 3.0))
+        );
+    }
+}

@@ -68,7 +68,11 @@ fn difference_picture(results: &Results, metric: &str) -> Picture {
                 // The first variant is the baseline, which has no difference.
                 (0, _) => Err("the baseline".into()),
                 (_, None) => Err("not compared".into()),
-                (_, Some(conclusion)) => conclusion.estimate.ok_or_else(|| "too few blocks".into()),
+                (_, Some(conclusion)) => match conclusion.estimate {
+                    // It has no place on an axis of percentages.
+                    Some(found) if found.in_own_unit => Err(numbers::estimate(metric, &found)),
+                    found => found.ok_or_else(|| "too few blocks".into()),
+                },
             },
         })
         .collect();

@@ -101,7 +101,7 @@ impl ComparedFile {
                     label: format!("{} · {}", self.number, one_line(&variant.name)),
                     metric: metric.to_owned(),
                     class: variant_class(place),
-                    estimate: found.estimate?,
+                    estimate: found.estimate.filter(|found| !found.in_own_unit)?,
                 })
             })
             .collect()

@@ -63,7 +63,7 @@ fn rows(results: &Results, place: usize) -> Vec<ForestRow> {
                 label: one_line(&compared.control),
                 metric: results.info.primary.clone(),
                 class: variant_class(place),
-                estimate: compared.conclusion.estimate?,
+                estimate: compared.conclusion.estimate.filter(|found| !found.in_own_unit)?,
             })
         })
         .collect()

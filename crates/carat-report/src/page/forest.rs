@@ -45,7 +45,9 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 }
 
 fn row(results: &Results, variant: &str, metric: &str, class: usize) -> Option<ForestRow> {
-    let estimate = facts::conclusion(results, variant, metric)?.estimate?;
+    let found = facts::conclusion(results, variant, metric)?.estimate;
+    // The axis is of percentages.
+    let estimate = found.filter(|found| !found.in_own_unit)?;
     Some(ForestRow { label: metric.to_owned(), metric: metric.to_owned(), class, estimate })
 }
 

@@ -3,7 +3,7 @@
 use crate::chart::reduce::reduce;
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
-use crate::numbers::single_change;
+use crate::numbers::{signed_amount, single_change};
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
 use crate::table::{Cell, FactTable};
@@ -40,9 +40,13 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         values.iter().map(|one| differences(one, &values[0])).collect();
     // Without the baseline, whose differences to itself are all zero.
     relative[0].clear();
-    let changes = description(results, &relative, |ratio| single_change(primary, ratio));
+    let in_own_unit = has_zero(&values[0]);
+    let changes = description(results, &relative, |size| match in_own_unit {
+        true => signed_amount(primary, size),
+        false => single_change(primary, size),
+    });
     let relative = lines(results, &relative).into_iter().skip(1).collect();
-    let relative = plot(relative, Unit::Fraction);
+    let relative = plot(relative, if in_own_unit { unit } else { Unit::Fraction });
     let values_caption = Caption::new("order-values", "Values by block", sizes);
     let caption = Caption::new("order-differences", "Differences by block", changes);
     let body = markup! {
@@ -61,11 +65,20 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     gallery.part("order", &markup! { "Block by block" }, &body)
 }
 
-/// Relative differences to the baseline in the blocks that both have.
+/// Differences to the baseline in the blocks that both have: relative ones, or in the unit of the metric where the baseline has zeros.
 fn differences(values: &BlockValues, baseline: &BlockValues) -> BlockValues {
     let paired =
         values.iter().filter_map(|(block, value)| Some((block, value, baseline.get(block)?)));
-    paired.map(|(block, value, base)| (*block, value / base - 1.0)).collect()
+    let difference = |value: f64, base: f64| match has_zero(baseline) {
+        true => value - base,
+        false => value / base - 1.0,
+    };
+    paired.map(|(block, value, base)| (*block, difference(*value, *base))).collect()
+}
+
+/// Whether differences to these values have no percentage.
+fn has_zero(baseline: &BlockValues) -> bool {
+    baseline.values().any(|value| *value == 0.0)
 }
 
 fn lines(results: &Results, values: &[BlockValues]) -> Vec<PlotLine> {

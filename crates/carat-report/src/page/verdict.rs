@@ -30,7 +30,9 @@ pub(super) fn first_screen(results: &Results, verdict: &VerdictTable) -> Markup 
 }
 
 fn table(results: &Results, verdict: &VerdictTable) -> Markup {
-    let estimates: Vec<_> = verdict.rows.iter().filter_map(|row| row.estimate).collect();
+    let estimates = verdict.rows.iter().filter_map(|row| row.estimate);
+    // The axis is of percentages.
+    let estimates: Vec<_> = estimates.filter(|found| !found.in_own_unit).collect();
     let axis = IntervalAxis::new(&estimates, results.info.margin);
     let compared = verdict.rows.len() > 1;
     let when = results.trials.first().map(|first| day(first.started_ms));

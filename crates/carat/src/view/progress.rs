@@ -134,6 +134,10 @@ impl ProgressText {
 
 fn estimate(conclusion: &Conclusion) -> Option<String> {
     let estimate = conclusion.estimate.filter(|_| conclusion.has_required_confidence())?;
+    if estimate.in_own_unit {
+        let difference = carat_report::numbers::estimate(&conclusion.metric, &estimate);
+        return Some(format!("{} {difference}", conclusion.variant));
+    }
     let (low, high) = estimate.ratio_interval;
     let [ratio, low, high] = [estimate.ratio, low, high].map(|share| share * 100.0);
     Some(format!("{} {ratio:+.1} % ({low:+.1} to {high:+.1})", conclusion.variant))

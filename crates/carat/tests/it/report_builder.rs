@@ -374,6 +374,7 @@ fn conclusion(variant: &str, metric: &str, role: Role, pairs: &[(f64, f64)]) -> 
         difference: base * mean.exp_m1(),
         difference_interval: (base * (mean - half).exp_m1(), base * (mean + half).exp_m1()),
         confidence: 0.95,
+        in_own_unit: false,
     });
     let memory = metric.starts_with("memory");
     let verdict = match estimate.map(|e| e.ratio_interval) {

@@ -383,6 +383,7 @@ fn confirmed(metric: &str, role: Role, ratio: f64) -> Conclusion {
             difference: ratio * 1e8,
             difference_interval: (ratio * 1.1e8, ratio * 0.9e8),
             confidence: 0.975,
+            in_own_unit: false,
         }),
         blocks: 12,
         guard_passed: matches!(role, Role::Guard { .. }).then_some(true),
