@@ -1,8 +1,9 @@
 //! Forecasts from a pilot: the difference that can be found, and the blocks and minutes that it takes.
 
+use crate::judge::Judge;
 use crate::pairs::{Blocks, Pairs};
 use crate::question::Question;
-use carat_model::Trial;
+use carat_model::{Conclusion, Role, Trial};
 use carat_stats::blocks::{self, blocks_for, detectable};
 use carat_stats::normal::upper_quantile;
 
@@ -23,6 +24,8 @@ pub struct Forecast {
     pub requested: f64,
     /// Blocks that this takes, for the ends of `spread_range`; `None` where no number suffices.
     pub needed: Option<(u32, u32)>,
+    /// For a guard: whether these trials prove of every variant that it is kept, or that it is not.
+    pub is_decided: bool,
 }
 
 /// The forecast for an experiment.
@@ -45,11 +48,17 @@ pub fn forecast(question: &Question, trials: &[Trial]) -> Option<Outlook> {
         .primaries()
         .map(|metric| metric_forecast(question, &blocks, (metric, question.margin), inflation))
         .map(|forecast| forecast.map(|forecast| decidable(question, forecast)));
+    let decided = decided_guards(question, trials);
     // A guard has its full error, so nothing raises its blocks.
     let guards = question
         .guards
         .iter()
-        .map(|(metric, limit)| metric_forecast(question, &blocks, (metric, *limit), 1.0));
+        .map(|(metric, limit)| metric_forecast(question, &blocks, (metric, *limit), 1.0))
+        .map(|forecast| {
+            let forecast = forecast?;
+            let is_decided = decided.contains(&forecast.metric);
+            Some(Forecast { is_decided, ..forecast })
+        });
     let forecasts: Vec<Forecast> = primaries.chain(guards).flatten().collect();
     let first = pairs(question, &blocks, &question.primary);
     // The smallest number: an experiment waits for its slowest comparison.
@@ -106,7 +115,24 @@ fn metric_forecast(
         detectable: detectable.into_iter().flatten().collect(),
         requested,
         needed: fewest.zip(most),
+        is_decided: false,
     })
+}
+
+/// The guards of which no variant, also against its controls, is open.
+fn decided_guards(question: &Question, trials: &[Trial]) -> Vec<String> {
+    // Judging asks for forecasts of its own, which take noticeable time.
+    if question.guards.is_empty() {
+        return Vec::new();
+    }
+    let judgement = Judge::new(question.clone()).judge(trials);
+    let controls = judgement.controls.iter().map(|compared| &compared.conclusion);
+    let all: Vec<&Conclusion> = judgement.conclusions.iter().chain(controls).collect();
+    let is_open = |name: &str| {
+        let guards = all.iter().filter(|one| matches!(one.role, Role::Guard { .. }));
+        guards.filter(|one| one.metric == name).any(|one| one.guard_passed.is_none())
+    };
+    question.guards.iter().map(|(name, _)| name.clone()).filter(|name| !is_open(name)).collect()
 }
 
 fn pairs(question: &Question, blocks: &Blocks, metric: &str) -> Vec<Pairs> {
@@ -160,6 +186,16 @@ mod tests {
             let question = Question { max_blocks: 6, ..Question::new(variants, RSS) };
             let outlook = forecast(&question, &pilot(6, variants)).unwrap();
             assert_eq!(outlook.forecasts[0].detectable[0].0, budget);
+        }
+    }
+
+    #[test]
+    fn a_guard_that_the_trials_decide_needs_no_more_blocks() {
+        for (limit, is_decided) in [(0.1, true), (0.0001, false)] {
+            let guards = vec![(RSS.to_owned(), limit)];
+            let question = Question { guards, ..Question::new(&["a", "b"], "latency.p95") };
+            let outlook = forecast(&question, &pilot(20, &["a", "b"])).unwrap();
+            assert_eq!(outlook.forecasts.last().unwrap().is_decided, is_decided);
         }
     }
 

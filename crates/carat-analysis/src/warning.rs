@@ -231,6 +231,10 @@ mod tests {
         Warning::CollectsDifferently { variants, of_baseline: 6001.0 }
     }
 
+    fn few_requests(metric: &str, (requests, needed): (u64, u64)) -> Warning {
+        Warning::FewRequests { metric: metric.to_owned(), requests, needed }
+    }
+
     #[test]
     fn every_warning_says_what_to_do() {
         let (variant, metric) = ("jemalloc".to_owned(), "memory.pss.final".to_owned());
@@ -276,16 +280,9 @@ mod tests {
                 "cool down",
             ),
             (Warning::Unmeasured { metric: metric.clone() }, "choose another"),
+            (few_requests(&metric, (50, 200)), "based on only 50 requests"),
             (
-                Warning::FewRequests { metric, requests: 50, needed: 200 },
-                "based on only 50 requests",
-            ),
-            (
-                Warning::FewRequests {
-                    metric: "latency.p99.9".to_owned(),
-                    requests: 6000,
-                    needed: 10_000,
-                },
+                few_requests("latency.p99.9", (6000, 10_000)),
                 "p99.9 latency is unknown: with 6000 requests",
             ),
         ] {

@@ -52,6 +52,9 @@ fn write_forecast(out: &mut String, forecast: &Forecast, block_seconds: f64) -> 
     }
     let requested = percent(forecast.requested);
     match forecast.needed {
+        _ if forecast.is_decided => {
+            writeln!(out, "  the requested {requested} is decided already, by these blocks")
+        }
         Some((fewest, most)) => {
             let [short, long] = [fewest, most].map(|blocks| time(blocks, block_seconds));
             writeln!(
@@ -89,6 +92,7 @@ mod tests {
             detectable: vec![(8, 0.0088), (100, 0.0025)],
             requested: 0.0025,
             needed: Some((54, 400)),
+            is_decided: false,
         };
         Outlook { blocks: 6, block_seconds, forecasts: vec![forecast] }
     }
@@ -106,6 +110,17 @@ mod tests {
         assert!(text.starts_with("From 6 blocks of 40.00 ms each."), "{text}");
         assert!(text.contains("      8  320.00 ms  0.88 %"), "{text}");
         assert!(text.ends_with("requires 54 to 400 blocks, 2.2 s to 16 s\n"), "{text}");
+    }
+
+    #[test]
+    fn a_decided_guard_asks_for_no_blocks() {
+        let mut outlook = outlook(30.0);
+        outlook.forecasts[0].is_decided = true;
+        let text = forecast_text(&outlook, &question());
+        assert!(
+            text.ends_with("the requested 0.25 % is decided already, by these blocks\n"),
+            "{text}"
+        );
     }
 
     #[test]

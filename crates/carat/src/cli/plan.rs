@@ -29,7 +29,7 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     if args.file.extension().is_none_or(|extension| extension != "toml") {
-        return print_forecast(&args.file, &load_results(&args.file)?);
+        return print_forecast(&args.file, &load_results(&args.file)?, None);
     }
     let fake = compare::fake_trials(&args.fake, Duration::ZERO);
     let (file, output) = (args.file.clone(), args.output.clone());

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
         output::print_data(&json(&results, Audience::Own)?)?;
     } else {
         let mut next = next_for_file(&args.results, &results, question == planned);
-        next.details.push(output::details_command(&args.results));
+        next.details.push(output::details_command(&args.results, &args.question_words()));
         output::print_results(&results, &next, args.details)?;
     }
     if args.growth {
@@ -72,6 +72,20 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<Exit> {
 }
 
 impl StatsArgs {
+    /// The arguments that ask the same question again.
+    fn question_words(&self) -> Vec<String> {
+        let percent = |share: f64| format!("{}%", (share * 1e6).round() / 1e4);
+        let metrics = self.metric.iter().flat_map(|name| ["--metric".into(), name.clone()]);
+        let margin = self.margin.iter().flat_map(|of| ["--margin".into(), percent(of.0)]);
+        let baseline = self.baseline.iter().flat_map(|name| ["--baseline".into(), name.clone()]);
+        let guards = self.guard.iter();
+        let guards = guards
+            .flat_map(|(name, limit)| ["--guard".into(), format!("{name}={}", percent(*limit))]);
+        let is_other = (self.error - 0.05).abs() > 1e-9;
+        let error = is_other.then(|| ["--error".into(), percent(self.error)]).into_iter().flatten();
+        metrics.chain(margin).chain(baseline).chain(guards).chain(error).collect()
+    }
+
     fn changes(&self) -> QuestionChanges {
         QuestionChanges {
             metrics: self.metric.clone(),
@@ -98,6 +112,24 @@ fn error_rate(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_for_details_asks_the_same_question() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: StatsArgs,
+        }
+        let words =
+            "--metric gc.count --margin 0.25% --baseline b --guard latency.p95=7% --error 1%";
+        let line = format!("stats x.carat {words}");
+        let parsed = <Line as clap::Parser>::try_parse_from(line.split(' ')).unwrap().args;
+        assert_eq!(parsed.question_words().join(" "), words);
+        let plain = <Line as clap::Parser>::try_parse_from(["stats", "x.carat"]).unwrap().args;
+        assert_eq!(plain.question_words(), Vec::<String>::new());
+        let command = output::details_command(&parsed.results, &parsed.question_words());
+        assert_eq!(command, format!("carat stats x.carat --details {words}"));
+    }
 
     #[test]
     fn guards_and_error_rates_are_parsed() {

@@ -58,10 +58,10 @@ pub(crate) fn print_results(
     })
 }
 
-/// The command that prints every table of a results file.
-pub(crate) fn details_command(results: &Path) -> String {
+/// The command that prints every table of a results file, with the arguments of another question than its own.
+pub(crate) fn details_command(results: &Path, question: &[String]) -> String {
     let words = ["carat", "stats", &results.display().to_string(), "--details"];
-    shell_line(&words.map(String::from))
+    shell_line(&[&words.map(String::from), question].concat())
 }
 
 /// Prints a text without colours to standard output. Whatever it quotes, neither a terminal nor a runner of workflows obeys

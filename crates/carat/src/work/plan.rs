@@ -38,7 +38,11 @@ impl Pilot {
             return Ok(Exit::Interrupted);
         }
         ended?;
-        print_forecast(store.path(), &store.results()?)
+        let results = store.results()?;
+        // A pilot has fewer blocks than the experiment that it is for.
+        let planned = Experiment::parse(&results.info.plan_text, store.path(), Path::new(""));
+        let max_blocks = planned.map_or(results.info.max_blocks, |planned| planned.trials.max);
+        print_forecast(store.path(), &results, Some(max_blocks))
     }
 
     /// The command that continues it: of the same blocks, with the same results file.
@@ -53,18 +57,20 @@ impl Pilot {
     }
 }
 
-/// Prints the forecast from the results of a file.
+/// Prints the forecast from the results of a file, for an experiment with at most so many blocks; that of the file if `None`.
 ///
 /// # Errors
 /// Where they are too few.
-pub(crate) fn print_forecast(path: &Path, results: &Results) -> anyhow::Result<Exit> {
+pub(crate) fn print_forecast(
+    path: &Path,
+    results: &Results,
+    max_blocks: Option<u32>,
+) -> anyhow::Result<Exit> {
     let asked = question(&results.info);
     let outlook = forecast(&asked, &results.trials).with_context(|| {
         format!("{} has too few blocks that count for a forecast; five are needed", path.display())
     })?;
-    // A pilot has fewer blocks than the experiment that it is for.
-    let planned = Experiment::parse(&results.info.plan_text, path, Path::new(""));
-    let max_blocks = planned.map_or(asked.max_blocks, |planned| planned.trials.max);
+    let max_blocks = max_blocks.unwrap_or(asked.max_blocks);
     output::print_text(&forecast_text(&outlook, &Question { max_blocks, ..asked }))?;
     Ok(Exit::Fine)
 }

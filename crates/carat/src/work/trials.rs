@@ -58,7 +58,7 @@ pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result
     let path = store.path();
     let results = concluded(store)?;
     let page = write_own_page(path, &results)?;
-    let details = page.iter().cloned().chain([output::details_command(path)]).collect();
+    let details = page.iter().cloned().chain([output::details_command(path, &[])]).collect();
     match shown {
         ShownResults { json: true, .. } => {
             output::print_data(&json(&results, Audience::Own)?)?;
