@@ -156,6 +156,15 @@ pub(crate) fn guards<'a>(
         .filter(move |c| c.variant == variant && matches!(c.role, Role::Guard { .. }))
 }
 
+/// Whether the trials of a variant, or of the baseline, count and none has the metric of a conclusion: no further one will.
+pub(crate) fn is_unmeasured(results: &Results, conclusion: &Conclusion) -> bool {
+    let lacks = |variant: &str| {
+        counted_trials(results, variant).next().is_some()
+            && scored(results, variant, &conclusion.metric).is_empty()
+    };
+    conclusion.blocks == 0 && (lacks(&conclusion.variant) || lacks(baseline(results)))
+}
+
 /// Whether a metric is the primary one or a guard.
 pub(crate) fn is_compared(results: &Results, metric: &str) -> bool {
     metric == results.info.primary

@@ -47,7 +47,10 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
                 escaped(what)
             );
         }
-        None => {}
+        None => {
+            let why = verdict.not_yet.iter().map(|why| format!("Use it: {}.\n\n", escaped(why)));
+            out.extend(why);
+        }
     }
     if let Some(open) = &verdict.open {
         let _ = writeln!(out, "{}.\n", escaped(&open.text));

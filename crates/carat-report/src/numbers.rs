@@ -4,7 +4,7 @@
 //! intervals, counts, durations, and the numbers of an axis.
 
 use crate::facts;
-use carat_model::{Bytes, Estimate, Results, Role, Unit, counted};
+use carat_model::{Better, Bytes, Conclusion, Estimate, Results, Role, Unit, counted, metric};
 pub use carat_model::{count, grouped};
 use std::fmt::Display;
 use std::time::Duration;
@@ -24,6 +24,14 @@ pub fn limit(share: f64) -> String {
     // A limit of 0.07 is not exact in binary, and must print as it was given.
     let rounded = (share * 1e6).round() / 1e4;
     format!("{rounded} %")
+}
+
+/// The limit of a guard with the sign of a worsening: `+10 %`; `None` for what is no guard.
+pub(crate) fn guard_limit(conclusion: &Conclusion) -> Option<String> {
+    let Role::Guard { limit: share } = conclusion.role else { return None };
+    let known = metric::find(&conclusion.metric);
+    let sign = if known.is_some_and(|one| one.better == Better::Higher) { "−" } else { "+" };
+    Some(format!("{sign}{}", limit(share)))
 }
 
 /// The value, or a question mark if it is unknown.

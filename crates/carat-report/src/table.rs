@@ -1,7 +1,7 @@
 //! A table of facts, made once: terminal, Markdown and page only lay it out.
 
 use crate::mark::{Mark, word};
-use crate::numbers;
+use crate::numbers::{self, guard_limit};
 use carat_model::{Bytes, Conclusion, Estimate, Results, Unit, Verdict};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -207,11 +207,42 @@ impl Cell {
 
     /// The verdict of a conclusion; that on the primary metric of a variant beyond a guard has the mark of that.
     pub(crate) fn verdict_of(results: &Results, conclusion: &Conclusion) -> Self {
-        Self::verdict(Mark::of_conclusion(results, conclusion), conclusion.verdict)
+        // Whether a limit is kept can be proven where a difference is not.
+        match (guard_limit(conclusion), conclusion.guard_passed, conclusion.verdict) {
+            (Some(limit), Some(kept), Verdict::Undecided) => {
+                let mark = if kept { Mark::Equal } else { Mark::BreaksGuard };
+                let text = if kept { "✓ within" } else { "✗ beyond" };
+                Self { mark: Some(mark), ..Self::text(format!("{text} {limit}")) }
+            }
+            _ => Self::verdict(Mark::of_conclusion(results, conclusion), conclusion.verdict),
+        }
     }
 
     pub(crate) fn verdict(mark: Mark, verdict: Verdict) -> Self {
         let text = format!("{} {}", mark.sign(), word(verdict));
         Self { mark: Some(mark), ..Self::text(text) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{conclusion, estimate, results};
+    use carat_model::Role;
+
+    #[test]
+    fn a_guard_whose_limit_is_proven_to_be_kept_is_not_undecided() {
+        for (passed, text) in
+            [(Some(true), "✓ within +10 %"), (Some(false), "✗ beyond +10 %"), (None, "? undecided")]
+        {
+            let guard = Conclusion {
+                metric: "latency.p95".into(),
+                role: Role::Guard { limit: 0.1 },
+                guard_passed: passed,
+                ..conclusion(Verdict::Undecided, Some(estimate(-0.02, 0.0, 0.02)))
+            };
+            let results = results(&["a", "b"], Vec::new());
+            assert_eq!(Cell::verdict_of(&results, &guard).text, text);
+        }
     }
 }

@@ -15,8 +15,7 @@ use crate::use_it::{UseIt, use_it};
 use crate::wording::{Sentence, headline, sentences, typical_so_far};
 use carat_analysis::{Judge, question};
 use carat_model::{
-    Better, BlockForecast, Conclusion, Estimate, Results, Role, Variant, Verdict, first_names,
-    metric,
+    BlockForecast, Conclusion, Estimate, Results, Role, Variant, Verdict, first_names, metric,
 };
 
 /// Variants that are named where several are open; the others are counted.
@@ -33,6 +32,8 @@ pub(crate) struct VerdictTable {
     pub warnings: Vec<String>,
     /// How to run the server under the variant that leads; `None` if none is proven better within its guards.
     pub use_it: Option<UseIt>,
+    /// Why none is recommended yet, where one is better: `not yet; not proven within the limit: p95 of prefork`.
+    pub not_yet: Option<String>,
     /// What would decide; `None` if all is decided.
     pub open: Option<OpenVerdict>,
 }
@@ -106,7 +107,8 @@ impl VerdictTable {
         });
         let rows = rows.collect();
         let (title, warnings) = (title(results), warnings(results));
-        Self { title, rows, warnings, use_it, open: open(results) }
+        let not_yet = not_yet(results).filter(|_| leading.is_none());
+        Self { title, rows, warnings, use_it, not_yet, open: open(results) }
     }
 }
 
@@ -225,12 +227,10 @@ fn guards(results: &Results, variant: &str) -> Vec<GuardCell> {
 }
 
 fn guard(guard: &Conclusion) -> GuardCell {
-    let Role::Guard { limit } = guard.role else {
+    let Some(limit) = numbers::guard_limit(guard) else {
         return GuardCell { text: String::new(), passed: guard.guard_passed };
     };
     let metric = guard.metric.as_str();
-    let higher = metric::find(metric).is_some_and(|known| known.better == Better::Higher);
-    let limit = format!("{}{}", if higher { "−" } else { "+" }, numbers::limit(limit));
     let noun = short(metric);
     let text = match (guard.guard_passed, &proven(guard)) {
         (_, None) => format!("{noun} not decided, limit {limit}"),
@@ -337,7 +337,7 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     // A variant beyond a guard is not offered, whatever its other differences are.
     let is_open = |one: &&Conclusion| {
         let is_offered = starts(&one.variant) && !breaks_guard(results, &one.variant);
-        one.verdict == Verdict::Undecided && is_offered
+        one.verdict == Verdict::Undecided && is_offered && !facts::is_unmeasured(results, one)
     };
     let mut open: Vec<&Conclusion> = primaries(results).filter(is_open).collect();
     // What is better may still wait for a guard, without which it is not recommended; where another is, nobody waits.
@@ -385,6 +385,16 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let text = format!("{names}: {has} did not decide; probably {}", decided(latest));
     let further = latest.high.map_or(FurtherBlocks::Anew, within);
     Some(OpenVerdict { text, blocks: latest.high, further })
+}
+
+/// The guards that keep what is better from being recommended; `None` if there is none.
+fn not_yet(results: &Results) -> Option<String> {
+    let variants = results.info.variants.iter().skip(1).map(|variant| &variant.name);
+    let better = variants.filter(|name| standing(results, name) == Standing::BetterAtOpenCost);
+    let guards = better.flat_map(|name| facts::guards(results, name));
+    let open: Vec<String> = guards.filter(|one| one.guard_passed.is_none()).map(subject).collect();
+    let names = first_names(open.iter().map(String::as_str), NAMES);
+    (!open.is_empty()).then(|| format!("not yet; not proven within the limit: {names}"))
 }
 
 /// What is open: a variant, or a guard of it.
@@ -592,6 +602,37 @@ mod tests {
         let table = VerdictTable::new(&results);
         assert_eq!(table.rows[1].change.as_deref(), Some("+14.6 %"));
         assert!(table.warnings.contains(&format!("b: {AGAINST_MEDIANS}")), "{:?}", table.warnings);
+    }
+
+    #[test]
+    fn where_no_trial_has_the_metric_no_number_of_blocks_helps() {
+        let unmeasured = Conclusion {
+            metric: "latency.p99".into(),
+            blocks: 0,
+            ..conclusion(Verdict::Undecided, None)
+        };
+        let mut results = results(vec![unmeasured]);
+        results.info.primary = "latency.p99".into();
+        let table = VerdictTable::new(&results);
+        assert_eq!(table.open, None);
+        let rest = &table.rows[1].sentence.as_ref().unwrap().rest;
+        assert_eq!(rest, "cannot be judged: no trial has a value of latency.p99.");
+    }
+
+    #[test]
+    fn what_is_better_and_not_recommended_says_which_guard_is_not_proven() {
+        let smaller = conclusion(Verdict::Smaller, Some(estimate(-0.51, -0.5, -0.49)));
+        let guard = |passed| of_guard(passed, estimate(-0.1, 0.0, 0.1));
+        let undecided = Conclusion {
+            variant: "c".into(),
+            ..conclusion(Verdict::Undecided, Some(estimate(-0.1, 0.0, 0.1)))
+        };
+        for (passed, expected) in
+            [(None, Some("not yet; not proven within the limit: p99 of b")), (Some(true), None)]
+        {
+            let found = results(vec![smaller.clone(), undecided.clone(), guard(passed)]);
+            assert_eq!(VerdictTable::new(&found).not_yet.as_deref(), expected);
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn verdict_text(results: &Results, style: Style, next: &NextCommands) -> Str
         Some(UseIt::Beyond(what)) => {
             push_step(&mut out, "Use it", &format!("{what}; the experiment file has it"));
         }
-        None => {}
+        None => verdict.not_yet.iter().for_each(|why| push_step(&mut out, "Use it", why)),
     }
     if let Some(open) = &verdict.open {
         push_step(&mut out, "Decide", &decide(open, next));

@@ -126,6 +126,9 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
     let blocks = numbers::count(conclusion.blocks as usize, "block");
     let metric = conclusion.metric.as_str();
     let noun = phrase(results, metric);
+    if facts::is_unmeasured(results, conclusion) {
+        return format!("cannot be judged: no trial has a value of {metric}");
+    }
     let Some(estimate) = &conclusion.estimate else {
         let are = if conclusion.blocks == 1 { "is" } else { "are" };
         let so_far = so_far(results, conclusion, facts::baseline(results));

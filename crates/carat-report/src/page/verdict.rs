@@ -105,7 +105,7 @@ fn use_it(verdict: &VerdictTable) -> Markup {
                 p.use { "Use it: " code { (line) } @if let Some(what) = left_out { " " (what) } }
             },
             Some(UseIt::Beyond(what)) => { p.use { "To use it, take what the experiment file below says: " (what) "." } },
-            None => {},
+            None => { @if let Some(why) = &verdict.not_yet { p.use { "Use it: " (why) "." } } },
         }
         @if let Some(open) = &verdict.open { p.use { (open.text) "." } }
     }
