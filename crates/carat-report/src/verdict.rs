@@ -47,7 +47,7 @@ pub(crate) struct VerdictRow {
     pub value: Option<String>,
     /// `None` for the baseline.
     pub mark: Option<Mark>,
-    /// `−45.6 %`; without [`estimate`](Self::estimate) the median of the blocks so far.
+    /// `−45.6 %`; without [`estimate`](Self::estimate) that of the typical block so far.
     pub change: Option<String>,
     /// `−46.7 to −44.5`; `None` while there are too few blocks.
     pub interval: Option<String>,

@@ -193,7 +193,7 @@ pub(crate) fn so_far(results: &Results, conclusion: &Conclusion, reference: &str
     }
 }
 
-/// The difference of the typical block to the baseline, and whether it is less; `None` without blocks.
+/// The difference of the typical block to the baseline, as text and as a number; `None` without blocks.
 pub(crate) fn typical_so_far(results: &Results, conclusion: &Conclusion) -> Option<(String, f64)> {
     let pairs = pairs_so_far(results, conclusion, facts::baseline(results));
     let typical = pairs.typical()?;

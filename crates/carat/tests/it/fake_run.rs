@@ -470,7 +470,7 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
 }
 
 #[test]
-fn with_few_blocks_the_median_difference_and_every_blocks_own_are_shown() {
+fn with_few_blocks_the_typical_difference_and_every_blocks_own_are_shown() {
     let folder = folder("few");
     let fake = ["compare", "fake.toml", "--blocks", "3", "--fake", "71e6:1e5,70e6:1e5"];
     let text = folder.run(&[&fake[..], &["--details"]].concat());
@@ -479,7 +479,7 @@ fn with_few_blocks_the_median_difference_and_every_blocks_own_are_shown() {
     for text in [text, comment] {
         let listed = text.split("; so far ").nth(1).and_then(|rest| rest.split(')').next());
         let changes = listed.map(|listed| listed.matches(" %").count());
-        assert_eq!(changes, Some(4), "a median and three blocks: {text}");
+        assert_eq!(changes, Some(4), "a typical one and three blocks: {text}");
     }
 }
 
