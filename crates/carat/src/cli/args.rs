@@ -329,8 +329,8 @@ mod tests {
         for (text, whole, is_refused) in [
             ("carat compare x.toml --blocks 8 > out.txt", true, false),
             ("carat explain $(pgrep -o puma) # a comment", true, false),
-            ("carat compare", true, true),
-            ("carat compare", false, false),
+            ("carat diff", true, true),
+            ("carat diff", false, false),
             ("carat record --load", false, false),
             ("carat compare x.toml --blocks many", false, true),
             ("carat compare x.toml --blokcs 8", false, true),
