@@ -174,7 +174,8 @@ fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
         }
         for class in &who.classes {
             let told: u64 = class.ways.iter().map(|way| way.objects).sum();
-            assert_eq!(told + class.other_objects + class.unreached_objects, class.objects);
+            let others = class.other_objects + class.changed_objects;
+            assert_eq!(told + others + class.unreached_objects, class.objects);
             assert!(class.ways.iter().all(|way| !way.way.to_string().is_empty()));
         }
     }
