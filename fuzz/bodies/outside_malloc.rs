@@ -13,7 +13,7 @@ use carat_outside::malloc::fake_malloc::{
 };
 use carat_outside::malloc::{ChunkAmount, ChunkState, ChunkTable, MallocReading, read_malloc};
 use carat_outside::owners::{ThreadPlace, find_owners};
-use carat_outside::reach::reach;
+use carat_outside::reach::{reach, told_chunks};
 use carat_outside::who::{WhoFound, WhoRequest, WhoSources, find_who};
 use std::sync::OnceLock;
 
@@ -97,7 +97,8 @@ pub(crate) fn check(input: &[u8]) {
     let Ok(reading) = read_malloc(&mut memory, &is_heap_page, true) else { return };
     check_census(&reading);
     check_owners(&memory, &reading);
-    check_who(&mut memory, &reading);
+    check_who(&mut memory, &reading.chunks);
+    check_told(&mut memory);
 }
 
 fn check_census(reading: &MallocReading) {
@@ -151,23 +152,28 @@ fn check_owners(memory: &FakeMemory, reading: &MallocReading) {
     assert!(states.count() <= reading.census.arenas.len() * 2);
 }
 
-fn check_who(memory: &mut FakeMemory, reading: &MallocReading) {
+/// The same where malloc is not walked.
+fn check_told(memory: &mut FakeMemory) {
     let Some(anchors) = RubyAnchors::find(memory) else { return };
     let Ok(heap) = Heap::find(memory, anchors.version) else { return };
-    let sources = WhoSources {
-        heap: &heap,
-        chunks: &reading.chunks,
-        anchors: &anchors,
-        threads: &[],
-        open: &|_| None,
-    };
+    let told = told_chunks(memory, &heap, &anchors);
+    let places: Vec<_> = told.iter().map(|chunk| (chunk.user(), chunk.user_end())).collect();
+    assert!(places.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    check_who(memory, &told);
+}
+
+fn check_who(memory: &mut FakeMemory, chunks: &ChunkTable) {
+    let Some(anchors) = RubyAnchors::find(memory) else { return };
+    let Ok(heap) = Heap::find(memory, anchors.version) else { return };
+    let sources =
+        WhoSources { heap: &heap, chunks, anchors: &anchors, threads: &[], open: &|_| None };
     for classes in [Vec::new(), vec!["Post".to_owned()]] {
         let Ok(WhoFound { who, .. }) =
             find_who(memory, &sources, &WhoRequest { classes, holders: true, kept: true })
         else {
             continue;
         };
-        let bytes = reading.chunks.iter().map(|chunk| chunk.size).sum::<u64>() + (16 << 20);
+        let bytes = chunks.iter().map(|chunk| chunk.size).sum::<u64>() + (16 << 20);
         assert!(who.holders.len() <= 5 && who.classes.len() <= 3);
         for holder in &who.holders {
             assert!(holder.bytes <= bytes && holder.objects <= who.reached_objects);

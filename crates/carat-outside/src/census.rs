@@ -19,8 +19,8 @@ use crate::owners::{
     ChunkLoad, Owner, OwnerCensus, Owners, ReachCensus, ThreadPlace, find_owners, is_forked,
     read_threads,
 };
-use crate::reach::told::{tells, told_chunks};
-use crate::reach::{Reach, reach};
+use crate::reach::told::tells;
+use crate::reach::{Reach, reach, told_chunks};
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
 use crate::who::{WhoCensus, WhoFound, WhoRequest, WhoSources, find_who, who_need};

@@ -35,6 +35,7 @@ use forms::{StTable, TableKind};
 use graph::Graph;
 use mark::{ChunkMark, ReachMarker};
 use record::{ReferenceGraph, ReferenceRecord};
+pub use told::told_chunks;
 use words::Words;
 
 /// Why it is unknown what the roots reach.

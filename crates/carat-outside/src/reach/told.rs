@@ -39,7 +39,7 @@ pub(crate) fn tells(version: RubyVersion) -> bool {
 }
 
 /// The chunks that are told.
-pub(crate) fn told_chunks(memory: &dyn Memory, heap: &Heap, anchors: &RubyAnchors) -> ChunkTable {
+pub fn told_chunks(memory: &dyn Memory, heap: &Heap, anchors: &RubyAnchors) -> ChunkTable {
     let none = ChunkTable::told(Vec::new(), memory);
     let words = with_tables(Words::new(memory, heap, &none), anchors);
     let vm = anchors.value(memory, "ruby_current_vm_ptr");
