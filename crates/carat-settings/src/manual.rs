@@ -47,8 +47,7 @@ pub fn list(is_short: bool) -> String {
     let widest = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, values, what) in rows {
-        let values = BRIEF.iter().fold(values, |text, (long, brief)| text.replace(long, brief));
-        let what = what.replace('`', "");
+        let (values, what) = (brief(values), plain(what));
         let (values, what) = match is_short {
             true => (shorten(&values, VALUES), clause(&what)),
             false => (values, first_sentence(&what).to_owned()),
@@ -61,7 +60,30 @@ pub fn list(is_short: bool) -> String {
 
 /// Every setting: its name, what it accepts, and its effect in a sentence.
 pub fn summaries() -> impl Iterator<Item = (&'static str, String, String)> {
-    definitions().map(|one| (one.name, (one.accepted)(), clause(&one.does.replace('`', ""))))
+    definitions().map(|one| (one.name, (one.accepted)(), clause(&plain(one.does))))
+}
+
+/// What a setting accepts, in fewer words than in the manual.
+fn brief(values: String) -> String {
+    let text = BRIEF.iter().fold(values, |text, (long, brief)| text.replace(long, brief));
+    // A bound alone reads as the only value.
+    if text.parse::<u64>().is_ok() { format!("{text} or more") } else { text }
+}
+
+/// Markdown without its marks: a terminal has neither code nor links.
+fn plain(text: &str) -> String {
+    let mut plain = text.replace('`', "");
+    while let Some((before, label, after)) = first_link(&plain) {
+        plain = [before, label, after].concat();
+    }
+    plain
+}
+
+/// What stands before, in and behind the first `[label](address)`.
+fn first_link(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('[')?;
+    let (label, rest) = rest.split_once("](")?;
+    Some((before, label, rest.split_once(')')?.1))
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -211,9 +233,12 @@ mod tests {
             assert!(!whole.contains(cut), "{whole}");
         }
         for setting in definitions() {
-            let sentence = first_sentence(setting.does).replace('`', "");
-            assert!(whole.contains(&sentence), "{sentence}");
+            let what = plain(setting.does);
+            let sentence = first_sentence(&what);
+            assert!(whole.contains(sentence), "{sentence}");
         }
+        assert!(whole.contains("gc.init_slots              10000 or more"), "{whole}");
+        assert!(!whole.contains("]("), "{whole}");
         for line in text.lines() {
             assert!(line.chars().count() <= 120 && !line.contains('`'), "{line}");
         }

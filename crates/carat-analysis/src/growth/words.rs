@@ -104,7 +104,10 @@ pub fn what_decides(open: &[&PartGrowth]) -> Option<String> {
     let kept = open.iter().find(|part| part.readings.is_some());
     let kept = kept.and_then(|part| {
         let needed = part.needed?;
-        let until = match needed.round() > part.over.round() {
+        // Readings begin late and are rare, so other parts may have been seen for longer.
+        let alike = open.iter().filter(|one| one.progress == part.progress);
+        let recorded = alike.map(|one| one.over).fold(0.0, f64::max);
+        let until = match needed.round() > recorded.round() {
             true => format!("readings until about {}", length(part.progress, needed)),
             // A run of that length is what was recorded, so its length says nothing.
             false => "a few more readings".to_owned(),
@@ -432,6 +435,24 @@ mod tests {
         );
         let decided = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 0.0));
         assert_eq!(undecided_parts(&[decided]), None);
+    }
+
+    #[test]
+    fn readings_that_began_late_do_not_ask_for_a_length_that_was_recorded() {
+        let open = |part, over, needed, readings| PartGrowth {
+            needed: Some(needed),
+            readings,
+            ..PartGrowth::without_figures(part, GrowthKind::Undecided, ProgressUnit::Requests, over)
+        };
+        let memory = open(TrackedPart::Memory, 750.0, 9000.0, None);
+        let read = Some(ReadingEvidence { readings: 2, proven_at: None, to_come: None });
+        for (needed, expected) in [
+            (286.0, "a few more readings would decide kept objects"),
+            (900.0, "readings until about 900 requests would decide kept objects"),
+        ] {
+            let kept = open(TrackedPart::KeptObjects, 143.0, needed, read);
+            assert_eq!(what_decides(&[&memory, &kept]).as_deref(), Some(expected));
+        }
     }
 
     #[test]
