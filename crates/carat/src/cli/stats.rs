@@ -78,9 +78,8 @@ impl StatsArgs {
         let metrics = self.metric.iter().flat_map(|name| ["--metric".into(), name.clone()]);
         let margin = self.margin.iter().flat_map(|of| ["--margin".into(), percent(of.0)]);
         let baseline = self.baseline.iter().flat_map(|name| ["--baseline".into(), name.clone()]);
-        let guards = self.guard.iter();
-        let guards = guards
-            .flat_map(|(name, limit)| ["--guard".into(), format!("{name}={}", percent(*limit))]);
+        let limit = |(name, limit): &(String, f64)| format!("{name}={}", percent(*limit));
+        let guards = self.guard.iter().flat_map(|guard| ["--guard".into(), limit(guard)]);
         let is_other = (self.error - 0.05).abs() > 1e-9;
         let error = is_other.then(|| ["--error".into(), percent(self.error)]).into_iter().flatten();
         metrics.chain(margin).chain(baseline).chain(guards).chain(error).collect()

@@ -258,7 +258,10 @@ fn what_the_memory_of_the_tables_of_a_class_held_before_is_no_holder(version: Te
     let found = holders_of(&ruby, "Held");
     for way in &found.ways {
         let text = way.way.to_string();
-        assert!(text.contains("[:held] of "), "{text} in {version:?}");
+        // Other memory that was made meanwhile, such as that of a `Fiddle::Pointer`, has such words too.
+        let holder = text.split(" ← ").nth(2).unwrap_or_default();
+        let is_class = ["Over", "Under", "Part"].into_iter().any(|name| holder.contains(name));
+        assert!(!is_class, "{text} in {version:?}");
     }
 }
 
