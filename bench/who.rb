@@ -72,11 +72,11 @@ def explained(pid, *options)
   JSON.parse(carat('explain', pid.to_s, '--alone', '--json', *options))['census']['processes'].first
 end
 
-# The ways to the objects of a class as text, each with the number of its objects.
 def who(pid, name)
   carat('explain', pid.to_s, '--alone', '--who', name)
 end
 
+# The ways to the objects of a class, as that prints them, each with the number of its objects.
 def ways(text, name)
   lines = text.scan(/^ +([\d,]+)  (#{name} ← .*)$/)
   lines.to_h { |number, way| [way.gsub(/\[\d+\]/, '[n]'), number.delete(',').to_i] }

@@ -105,7 +105,7 @@ fn trees(reading: &[Census]) -> Result<Vec<&KeptTree>, String> {
     reading.iter().map(kept_by).collect()
 }
 
-/// What is kept is known without what the roots reach only where contents moved while they were read.
+/// What is kept is known without what the roots reach only where contents moved while they were read, or malloc is not walked.
 fn incomplete(census: &Census) -> Option<String> {
     let reason = census.reason(CensusPart::Reach)?;
     Some(format!("process {}: {reason}", census.process))

@@ -312,10 +312,10 @@ fn parts(
         names = heap_parts(memory, anchors, options, (heap, &mut *census));
     }
     let wants_chunks = options.owners || options.reach || options.who.is_some();
-    let walks = (options.malloc || wants_chunks)
-        .then(|| malloc_part(memory, heap.as_ref(), options, census));
+    let is_other =
+        (options.malloc || wants_chunks) && malloc_part(memory, heap.as_ref(), options, census);
     let Some(heap) = heap else { return };
-    if let (Some(Walk::Other), Some(request)) = (walks, &options.who) {
+    if let Some(request) = options.who.as_ref().filter(|_| is_other) {
         told_part(memory, anchors, (&heap, request), options, census);
     }
     let Some(malloc) = &census.malloc else { return };
@@ -376,32 +376,21 @@ fn heap_parts(
     names
 }
 
-/// Whether malloc's chunks could be counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Walk {
-    Counted,
-    Failed,
-    /// The allocator is one whose chunks nobody lists.
-    Other,
-}
-
-/// Counts malloc's chunks.
+/// Counts malloc's chunks. Returns whether the allocator is one whose chunks nobody lists.
 fn malloc_part(
     memory: &mut dyn Memory,
     heap: Option<&Heap>,
     options: &LookOptions,
     census: &mut Census,
-) -> Walk {
+) -> bool {
     let is_heap_page = |address| heap.is_some_and(|heap| heap.page_at(address).is_some());
     let need = count_need(memory, census);
     // glibc's chunks are counted in passing, which takes no memory worth asking for.
     let allowed = if need.bytes > 0 { options.memory.ask(need) } else { Ok(()) };
-    let mut walk = Walk::Failed;
+    let mut is_other = false;
     let counted = allowed.and_then(|()| {
         let counted = read_malloc(memory, &is_heap_page, false);
-        if matches!(counted, Err(NoMalloc::Other { .. })) {
-            walk = Walk::Other;
-        }
+        is_other = matches!(counted, Err(NoMalloc::Other { .. }));
         complete(memory, counted)
     });
     match counted {
@@ -411,16 +400,15 @@ fn malloc_part(
                 heap.transient_heap.take_if(|(start, _)| reading.covers(*start));
             }
             census.malloc = Some(observed(reading.census, options, census.process));
-            Walk::Counted
         }
         Err(reason) => {
             census.unknown(CensusPart::Malloc, &reason);
             // What objects say of themselves can still be read.
-            let who = options.who.clone().filter(|_| walk != Walk::Other || heap.is_none());
+            let who = options.who.clone().filter(|_| !is_other || heap.is_none());
             census.no_holders(&LookOptions { who, ..options.clone() }, &reason);
-            walk
         }
     }
+    is_other
 }
 
 /// Finds out who keeps what as far as objects say themselves where their contents are.

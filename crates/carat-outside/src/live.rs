@@ -467,7 +467,7 @@ impl Memory for LiveMemory {
     }
 
     fn drop_kept(&mut self) {
-        self.cache.get_mut().drop(0..u64::MAX);
+        self.cache.get_mut().forget(0..u64::MAX);
     }
 
     fn renew(&mut self) {
@@ -495,7 +495,7 @@ impl Memory for LiveMemory {
             }
             self.regions = regions;
         }
-        self.cache.get_mut().drop(start..end);
+        self.cache.get_mut().forget(start..end);
     }
 }
 

@@ -57,7 +57,7 @@ impl PageCache {
     }
 
     /// Forgets the pages that begin in a range.
-    pub(crate) fn drop(&mut self, range: Range<u64>) {
+    pub(crate) fn forget(&mut self, range: Range<u64>) {
         for address in self.addresses.iter_mut().filter(|address| range.contains(*address)) {
             *address = u64::MAX;
         }

@@ -2,14 +2,12 @@
 //!
 //! An object and its contents are read at different moments. If Ruby gave the contents another place in between, then at the old
 //! one is what malloc, or somebody else, wrote there since: some of the references, or none. So the objects are asked once more
-//! where their contents are.
+//! where their contents are. Small ones are not: they move all the time, and may lie outside of chunks.
 
-use super::fields::{Reference, SlotView};
+use super::fields::SlotView;
 use super::forms::StTable;
-use super::words::Words;
+use super::words::{TRANSIENT_WORDS, Words};
 
-/// Contents of so few words may lie outside of chunks, in the transient heap of Ruby 2.7 to 3.2, and small ones move all the time.
-const SMALL_WORDS: u64 = 1 << 12;
 /// Words of a pair in a table: its hash, its key and its record.
 const PAIR_WORDS: u64 = 3;
 
@@ -26,20 +24,20 @@ struct Said {
 }
 
 impl LargeContents {
-    /// Remembers a reference of an object if it leads to many others.
-    pub(super) fn add(&mut self, view: &SlotView<'_>, reference: &Reference) {
-        let said = match *reference {
-            Reference::Values(contents, words) if words > SMALL_WORDS => {
-                view.place_of(contents).map(|at| Said { at, contents, words })
-            }
-            Reference::Table(address) => StTable::read(view.memory, address).map(|table| Said {
-                at: address.wrapping_add(StTable::ENTRIES),
-                contents: table.entries,
-                words: table.bound.saturating_mul(PAIR_WORDS),
-            }),
-            _ => None,
-        };
-        self.0.extend(said.filter(|said| said.words > SMALL_WORDS));
+    /// Remembers where an object said that so many words of its contents are, if these are many.
+    pub(super) fn add_values(&mut self, view: &SlotView<'_>, contents: u64, words: u64) {
+        if words > TRANSIENT_WORDS {
+            self.0.extend(view.place_of(contents).map(|at| Said { at, contents, words }));
+        }
+    }
+
+    /// The same of the table at an address.
+    pub(super) fn add_table(&mut self, address: u64, table: &StTable) {
+        let words = table.bound.saturating_mul(PAIR_WORDS);
+        if words > TRANSIENT_WORDS {
+            let at = address.wrapping_add(StTable::ENTRIES);
+            self.0.push(Said { at, contents: table.entries, words });
+        }
     }
 
     /// How many have other contents by now, or had them before the chunks of malloc were read.

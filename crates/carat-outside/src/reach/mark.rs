@@ -5,6 +5,7 @@ use super::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use super::graph::Graph;
 use super::large::LargeContents;
 use super::record::{ReferenceRecord, RootPlace};
+use super::words::TRANSIENT_WORDS;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::malloc::present::PresentRuns;
@@ -12,8 +13,6 @@ use crate::memory::for_each_word;
 use crate::number_set::NumberSet;
 use crate::owners::ground::GroundKind;
 
-/// Contents of young objects outside of chunks, in the transient heap, have at most so many words.
-const TRANSIENT_WORDS: u64 = 1 << 12;
 /// Larger chunks under bytecode are not searched for packed pointers.
 const PACKED: u64 = 4104;
 
@@ -356,8 +355,8 @@ impl<'a> ReachMarker<'a> {
             self.pointer(record);
         }
         view.references(&mut |reference| {
-            if self.mark == ChunkMark::Live {
-                self.large.add(&view, &reference);
+            if let (ChunkMark::Live, Reference::Values(start, count)) = (self.mark, &reference) {
+                self.large.add_values(&view, *start, *count);
             }
             self.reference(reference);
         });
@@ -452,6 +451,9 @@ impl<'a> ReachMarker<'a> {
     /// The table of a hash: its keys and records are objects.
     fn bytes_of_table(&mut self, address: u64) {
         let Some(table) = StTable::read(self.graph.words.memory, address) else { return };
+        if self.mark == ChunkMark::Live {
+            self.large.add_table(address, &table);
+        }
         self.bytes(address);
         self.bytes(table.bins);
         // A table is as large as its chunk, whatever its header says.

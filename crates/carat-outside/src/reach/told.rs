@@ -135,9 +135,14 @@ impl ToldChunks<'_> {
         }
     }
 
-    /// The entries and the bins of a table: powers of two, of which the header has the logarithms (`struct st_table`, st.h).
+    /// The logarithms in the header of a table: of its entries, of its bins, and of the bytes of each bin (`struct st_table`, st.h).
+    fn logarithms(&self, at: u64) -> [u64; 3] {
+        [0, 8, 16].map(|bit| self.word(at, 0) >> bit & 0xff)
+    }
+
+    /// The entries and the bins of a table, whose numbers are powers of two.
     fn entries(&mut self, at: u64, table: &StTable) -> bool {
-        let [entries, bins, bytes_log] = [0, 8, 16].map(|bit| self.word(at, 0) >> bit & 0xff);
+        let [entries, bins, bytes_log] = self.logarithms(at);
         let has_entries =
             entries < 40 && table.bound <= 1 << entries && self.add(table.entries, 24 << entries);
         if table.bins != 0 && bins < 40 && bytes_log <= 3 {
@@ -257,7 +262,7 @@ impl ToldChunks<'_> {
             |offset| memory.word_at(functions, offset).is_some_and(|word| self.words.is_code(word));
         let has_functions = self.words.is_static(functions) && is_code(0) && is_code(8);
         let table = StTable::read(memory, at).filter(|_| has_functions)?;
-        let [entries, bins, bytes_log] = [0, 8, 16].map(|bit| self.word(at, 0) >> bit & 0xff);
+        let [entries, bins, bytes_log] = self.logarithms(at);
         // Behind something smaller the rest of a table that was freed may lie.
         let has_sizes = entries < 40
             && (bins == entries || bins == entries + 1)

@@ -7,6 +7,9 @@ use crate::heap::{Heap, SlotHead, SlotType};
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, MemoryRegion};
 
+/// Contents of young objects outside of chunks, in the transient heap of Ruby 2.7 to 3.2, have at most so many words.
+pub(crate) const TRANSIENT_WORDS: u64 = 1 << 12;
+
 /// The memory of the process with its heap and its chunks.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a> {

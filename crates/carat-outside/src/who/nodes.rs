@@ -10,13 +10,11 @@ use crate::reach::Reach;
 use crate::reach::fields::{Reference, SlotView};
 use crate::reach::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use crate::reach::record::{Lists, ReferenceGraph, RootPlace};
-use crate::reach::words::Words;
+use crate::reach::words::{TRANSIENT_WORDS, Words};
 use std::ops::Range;
 
 /// Words that are searched for one reference.
 const MOST_WORDS: u64 = 1 << 24;
-/// Contents of young objects outside of chunks have at most so many words.
-const TRANSIENT_WORDS: u64 = 1 << 12;
 
 /// The graph of a process, and what its nodes are.
 pub(super) struct Nodes<'a> {
