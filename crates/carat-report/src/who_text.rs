@@ -175,7 +175,7 @@ fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> f
     }
     if class.changed_objects > 0 {
         let objects = grouped(class.changed_objects);
-        writeln!(out, "  {objects:>11}  kept in another way when it was read again")?;
+        writeln!(out, "  {objects:>11}  by a way that no longer held when it was read again")?;
     }
     let unreached = grouped(class.unreached_objects);
     if knows_garbage && much_of(class.unreached_objects, class.objects) {
@@ -347,7 +347,7 @@ mod tests {
         let text = who_text(&reading, Some("Visit"));
         for expected in [
             "what a collection would free is not known: contents moved\n",
-            "      4,000  kept in another way when it was read again\n",
+            "      4,000  by a way that no longer held when it was read again\n",
             "      9,000  are garbage, or kept in a way that was not found\n",
             "  Whether one object keeps nine tenths of them is not known\n",
         ] {
