@@ -306,6 +306,14 @@ impl SlotView<'_> {
         }
     }
 
+    /// The body of bytecode, which begins with what it is, the number of words of its instructions, and their address
+    /// (`rb_iseq_constant_body`, vm_core.h).
+    pub(super) fn code_body(&self) -> Option<u64> {
+        let is_code = self.kind() == SlotType::IMEMO
+            && imemo_kind(self.flags, self.heap.version()) == Some("iseq");
+        is_code.then(|| self.word(16))
+    }
+
     /// References of Ruby's internal objects, whose second word is no class.
     fn internal(&self, each: &mut dyn FnMut(Reference)) {
         match imemo_kind(self.flags, self.heap.version()) {

@@ -3,7 +3,7 @@
 //! They matter because they hold words that are no references: tables that do not keep their keys alive, deleted entries,
 //! and lists whose unused part is full of old words.
 
-use super::words::Words;
+use super::words::{LOWEST_ADDRESS, Words};
 use crate::hash::AddressSet;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
@@ -98,9 +98,12 @@ impl Words<'_> {
         let table = StTable::read(self.memory, chunk.user())?;
         let functions = self.memory.word_at(chunk.user(), 8)?;
         let count = self.memory.word_at(chunk.user(), 16)?;
-        let log = self.memory.word(chunk.user())? & 0xff;
+        let [log, log_of_bins, ..] = self.memory.word(chunk.user())?.to_le_bytes();
+        // One from which everything was deleted has old entries. It looks like zeroed memory, but for both powers of two: there are
+        // twice as many bins as entries (`features`, st.c).
+        let has_powers = count > 0 || log.checked_add(1) == Some(log_of_bins);
         // Numbers that contradict each other show other memory; only then other chunks are looked up.
-        let sound = log <= 40 && count > 0 && count <= table.bound && table.start <= table.bound;
+        let sound = log <= 40 && count <= table.bound && table.start <= table.bound && has_powers;
         if !sound || !self.is_static(functions) {
             return None;
         }
@@ -120,6 +123,41 @@ impl Words<'_> {
             tally.entry((key, record), flags, self.chunk_at(record).is_some());
         }
         tally.kind()
+    }
+
+    /// The chunks of the lists of numbers in a table, if it is that of the places of loaded features (`loaded_features_index`, load.c):
+    /// each record is a number or such a list, which has room for more, with old words.
+    pub(super) fn lists_of_numbers(&self, table: &StTable) -> Vec<u64> {
+        let (mut lists, mut others) = (Vec::new(), 0);
+        for (asked, (_, record)) in (1..).zip(table.pairs(self.memory, u64::MAX)) {
+            match self.list_of_numbers(record) {
+                Some(list) => lists.push(list),
+                None => others += u64::from(record & 1 == 0),
+            }
+            // A few, because entries change while they are read; other tables show themselves by their first entries.
+            if others > 2 && others * 10 > asked {
+                return Vec::new();
+            }
+        }
+        lists
+    }
+
+    /// The chunk with the contents of a list of numbers: another one, of an array without a slot and a class, or this one, which then
+    /// begins with length and capacity (`rb_darray`, darray.h).
+    fn list_of_numbers(&self, at: u64) -> Option<u64> {
+        self.chunk_at(at)?;
+        let word = |number: u64| self.memory.word_at(at, number * 8);
+        let is_array = word(0)? == u64::from(SlotType::ARRAY.0) && word(1)? == 0;
+        let (length, room, list, head) = match is_array {
+            true => (word(2)?, word(3)?, word(4)?, 0),
+            false => (word(0)?, word(1)?, at, 16),
+        };
+        let (_, chunk) = self.chunk_at(list)?;
+        let fits = chunk.fits(room.checked_mul(8)?.checked_add(head)?);
+        let is_number = |place: u64| {
+            self.memory.word_at(list, head + place * 8).is_some_and(|word| word < LOWEST_ADDRESS)
+        };
+        (fits && length <= room && (0..length).all(is_number)).then_some(list)
     }
 
     /// Whether a chunk is a piece of the mark stack. Its words are old, except during a collection.

@@ -17,10 +17,15 @@ use crate::owners::threads::ThreadPlace;
 use crate::serving::serving_malloc;
 use carat_ruby::version::{SHAPES, TRANSIENT_HEAP};
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Bytes of chunks that may be the VM, or what the collector knows of the heap: some 1 to 7 kB (`rb_vm_t`, `rb_objspace_t`).
 const LARGE: RangeInclusive<u64> = 512..=32_768;
+
+/// Where in the body of bytecode the address can stand of what is known of its instructions, and bytes of that of one: with a node from
+/// 3.1 on (`rb_iseq_constant_body`, vm_core.h).
+const CODE_LINES: Range<u64> = 96..168;
+const LINE_BYTES: [u64; 2] = [8, 12];
 
 /// The process as its objects are marked.
 pub(super) struct Graph<'a> {
@@ -36,6 +41,8 @@ pub(super) struct Graph<'a> {
     /// Chunks of the tables of classes, by number, and of what they remember of class variables.
     names: AddressSet,
     class_variables: AddressSet,
+    /// Bytes of the chunks of bytecode that may refer to something, by number.
+    code: AddressMap<u64>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
     weak_sets: AddressMap<()>,
     /// The chunk of what the collector knows of the heap (`rb_objspace_t`, gc.c), by number.
@@ -79,6 +86,7 @@ impl<'a> Graph<'a> {
             tables: AddressMap::default(),
             names: AddressSet::default(),
             class_variables: AddressSet::default(),
+            code: AddressMap::default(),
             weak_sets: AddressMap::default(),
             object_space: None,
             generic_fields: AddressMap::default(),
@@ -123,12 +131,31 @@ impl<'a> Graph<'a> {
                 self.objects.insert(number);
                 view.references(&mut |reference| self.own(view.address, reference));
                 self.tables_of_class(&view);
+                self.code(&view);
                 if view.kind() == SlotType::DATA {
                     structs.push((view.address, view.bytes));
                 }
             }
         }
         structs
+    }
+
+    /// The instructions of bytecode, behind which are old words, and what it knows of them, which has only numbers: line, node and
+    /// events of each (`struct iseq_insn_info_entry`, iseq.h).
+    fn code(&mut self, view: &SlotView<'_>) {
+        let Some(body) = view.code_body() else { return };
+        let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
+        let size = word(0) >> 32;
+        let instructions = self.words.buffer(word(8), size * 8);
+        self.code.extend(instructions.map(|chunk| (chunk as u64, size * 8)));
+        let lines = CODE_LINES.step_by(8).find_map(|at| {
+            // {lines, positions, which are freed when they are indexed; how many, index} (`insns_info`, vm_core.h).
+            let number = word(at + 16) & u64::from(u32::MAX);
+            let (chunk, found) = self.words.chunk_at(word(at)).filter(|_| word(at + 8) == 0)?;
+            let fits = LINE_BYTES.into_iter().any(|bytes| found.fits(number * bytes));
+            (number > 0 && fits && self.words.chunk_at(word(at + 24)).is_some()).then_some(chunk)
+        });
+        self.code.extend(lines.map(|chunk| (chunk as u64, 0)));
     }
 
     fn own(&mut self, object: u64, reference: Reference) {
@@ -184,6 +211,9 @@ impl<'a> Graph<'a> {
                 lists.insert(chunk.user());
             } else if let Some(table) = self.words.table_in(&chunk) {
                 self.table(number, table);
+            } else if let Some((_, entries, _)) = self.words.call_caches(&chunk) {
+                // Behind those in use are old words. From 3.4 on they lie in this chunk.
+                self.own_chunk(entries);
             } else if let Some(context) = self.words.context_in(&chunk) {
                 self.context(number, context);
             }
@@ -234,6 +264,10 @@ impl<'a> Graph<'a> {
         self.own_chunk(table.bins);
         self.own_chunk(table.entries);
         let kind = self.words.table_kind(&table);
+        if kind == TableKind::Strong {
+            let lists = self.words.lists_of_numbers(&table);
+            lists.into_iter().for_each(|list| self.own_chunk(list));
+        }
         // One table has the variables of all objects that have no room for any (`generic_iv_tbl`, variable.c).
         if kind == TableKind::GenericFields {
             self.generic_fields.extend(table.pairs(self.words.memory, u64::MAX));
@@ -354,6 +388,9 @@ impl<'a> Graph<'a> {
     /// What is in use of a chunk.
     pub(super) fn used(&self, number: usize, chunk: &Chunk) -> (u64, u64) {
         let (number, start, end) = (number as u64, chunk.user(), chunk.user_end());
+        if let Some(bytes) = self.code.get(&number) {
+            return (start, start + bytes);
+        }
         if self.names.contains(&number) && chunk.fits(NAMES) {
             return (start, start + NAMES);
         }

@@ -5,7 +5,7 @@ use super::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use super::graph::Graph;
 use super::large::LargeContents;
 use super::record::{ReferenceRecord, RootPlace};
-use super::words::TRANSIENT_WORDS;
+use super::words::{LOWEST_ADDRESS, TRANSIENT_WORDS};
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::malloc::present::PresentRuns;
@@ -285,8 +285,8 @@ impl<'a> ReachMarker<'a> {
 
     /// A word that may be an object, the start of a chunk, captured variables, or the middle of a chunk.
     fn pointer(&mut self, word: u64) {
-        // The kernel maps nothing that low for programs (vm.mmap_min_addr), and their addresses have 47 bits.
-        if word < 1 << 16 || word >> 47 != 0 || self.value(word) {
+        // Addresses of programs have 47 bits.
+        if word < LOWEST_ADDRESS || word >> 47 != 0 || self.value(word) {
             return;
         }
         if let Some((number, _)) = self.graph.words.chunk_at(word) {

@@ -9,7 +9,7 @@ use crate::fake_ruby::{DESCRIPTORS, FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::Heap;
 use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
 use crate::malloc::{ChunkTable, read_malloc};
-use crate::memory::{MemoryRegion, PAGE};
+use crate::memory::{Memory as _, MemoryRegion, PAGE};
 use crate::owners::ReachCensus;
 
 /// The first object of class `Post`.
@@ -323,7 +323,7 @@ impl MarkedProcess {
 /// The object that is kept, or not.
 const KEPT: u64 = POST + SLOT;
 
-const WEAK: [(&str, WeakCase); 16] = [
+const WEAK: [(&str, WeakCase); 22] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -345,6 +345,63 @@ const WEAK: [(&str, WeakCase); 16] = [
         process.word(list + 16, entries);
         process.word(entries + 24, KEPT);
         process.word(ROOTS + 8, list);
+    }),
+    ("the same where an old word leads to its entries", |process, sound| {
+        let [list, entries] = [0x20, 0x30].map(|size| process.chunk(size));
+        let method = process.rooted(2, 0x601a);
+        process.word(list, 2 | if sound { 1 << 32 } else { 3 << 32 });
+        process.word(list + 8, method);
+        process.word(list + 16, entries);
+        process.word(entries + 24, KEPT);
+        process.word(ROOTS + 8, list);
+        process.word(ROOTS + 16, entries);
+    }),
+    ("a table from which everything was deleted", |process, sound| {
+        let table = process.table(KEPT, 0);
+        let entries = process.made.memory.word_at(table, 48).unwrap();
+        process.word(table, 2 | if sound { 3 << 8 } else { 2 << 8 });
+        process.word(table + 16, 0);
+        process.word(entries, u64::MAX);
+        process.word(ROOTS, table);
+    }),
+    ("the room behind instructions", |process, sound| {
+        let [body, instructions] = [0x150, 0x30].map(|size| process.chunk(size));
+        let code = process.rooted(2, 0x701a);
+        process.word(code + 16, body);
+        process.word(body, if sound { 4 << 32 } else { 5 << 32 });
+        process.word(body + 8, instructions);
+        process.word(instructions + 32, KEPT);
+    }),
+    ("what is known of instructions", |process, sound| {
+        let [body, lines, index] = [0x150, 0x40, 0x30].map(|size| process.chunk(size));
+        let code = process.rooted(2, 0x701a);
+        process.word(code + 16, body);
+        for (at, word) in [(112, lines), (128, if sound { 4 } else { 2 }), (136, index)] {
+            process.word(body + at, word);
+        }
+        process.word(lines + 48, KEPT);
+    }),
+    ("the room behind the numbers of a loaded feature", |process, sound| {
+        let list = process.chunk(0x40);
+        let table = process.table(POST, list);
+        process.word(ROOTS, table);
+        for (number, word) in
+            [1, 4, if sound { 21 } else { 1 << 16 }, 0, 0, KEPT].into_iter().enumerate()
+        {
+            process.word(list + number as u64 * 8, word);
+        }
+    }),
+    ("the same in an array without a slot", |process, sound| {
+        let [array, numbers] = [0x30, 0x40].map(|size| process.chunk(size));
+        let table = process.table(POST, array);
+        process.word(ROOTS, table);
+        for (number, word) in [7, 0, 2, if sound { 6 } else { 3 }, numbers].into_iter().enumerate()
+        {
+            process.word(array + number as u64 * 8, word);
+        }
+        for (number, word) in [13, 15, 0, 0, 0, KEPT].into_iter().enumerate() {
+            process.word(numbers + number as u64 * 8, word);
+        }
     }),
     ("the buffer of an input", |process, sound| {
         let [stream, buffer] = [0x100, 8192 + 16].map(|size| process.chunk(size));

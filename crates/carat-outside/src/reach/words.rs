@@ -10,6 +10,9 @@ use crate::memory::{Memory, MemoryRegion};
 /// Contents of young objects outside of chunks, in the transient heap of Ruby 2.7 to 3.2, have at most so many words.
 pub(crate) const TRANSIENT_WORDS: u64 = 1 << 12;
 
+/// The kernel maps nothing below for programs (`vm.mmap_min_addr`).
+pub(crate) const LOWEST_ADDRESS: u64 = 1 << 16;
+
 /// The memory of the process with its heap and its chunks.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a> {
@@ -75,7 +78,7 @@ impl<'a> Words<'a> {
     /// the object, which points back.
     pub(crate) fn environment(&self, word: u64) -> Option<u64> {
         let variables = word & !3;
-        if !(1 << 16..1 << 47).contains(&variables) || !variables.is_multiple_of(8) {
+        if !(LOWEST_ADDRESS..1 << 47).contains(&variables) || !variables.is_multiple_of(8) {
             return None;
         }
         let object = self.memory.word_at(variables, 8)?;

@@ -10,7 +10,7 @@ use crate::reach::Reach;
 use crate::reach::fields::{Reference, SlotView};
 use crate::reach::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use crate::reach::record::{Lists, ReferenceGraph, RootPlace};
-use crate::reach::words::{TRANSIENT_WORDS, Words};
+use crate::reach::words::{LOWEST_ADDRESS, TRANSIENT_WORDS, Words};
 use std::ops::Range;
 
 /// Words that are searched for one reference.
@@ -269,7 +269,7 @@ impl<'a> NodeTarget<'a> {
     /// The word leads to the node in another way: to captured variables, to the object's struct, or into the middle of the chunk.
     fn covers(&self, word: u64) -> bool {
         // As when marking: no address of a program lies there.
-        if word < 1 << 16 || word >> 47 != 0 {
+        if word < LOWEST_ADDRESS || word >> 47 != 0 {
             return false;
         }
         let chunk = self.words.chunks.find(word);
