@@ -20,7 +20,8 @@ use crate::owners::{
     read_threads,
 };
 use crate::reach::told::tells;
-use crate::reach::{Reach, reach, told_chunks};
+use crate::reach::{Reach, ReachUnknown, reach, told_chunks};
+use crate::readings::until_whole;
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
 use crate::who::{WhoCensus, WhoFound, WhoRequest, WhoSources, find_who, who_need};
@@ -119,6 +120,9 @@ pub struct Census {
     pub left_out: HeapLeftOut,
     /// Everything that was requested and could not be told.
     pub unknown: Vec<UnknownPart>,
+    /// Contents moved while they were read, so that references lack which another reading may find.
+    #[serde(skip)]
+    pub moved: bool,
     /// What the reading cost.
     pub cost: LookCost,
 }
@@ -200,11 +204,19 @@ impl Census {
     }
 }
 
+/// Reads a process: once, or a few times, until all references are read.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
+    until_whole(&mut || look_once(process, options))
+}
+
 /// Reads a process.
 ///
 /// The reader keeps its normal priority: at a lower one it is preempted while it holds the observed process's memory lock,
 /// and on a busy machine that process then waits for milliseconds. Short bursts keep the effect small instead.
-pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
+fn look_once(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     let started = Instant::now();
     // Of this thread alone: what carat does beside is no cost of this reading.
     let cpu = cpu_time();
@@ -516,10 +528,12 @@ fn who_part(
                         class.garbage_objects = Some(found.unwrap_or(0));
                     }
                 }
-                Err(reason) if census.reason(CensusPart::Reach).is_none() => {
-                    census.unknown(CensusPart::Reach, reason);
+                Err(reason) => {
+                    census.moved = matches!(reason, ReachUnknown::Moved(_));
+                    if census.reason(CensusPart::Reach).is_none() {
+                        census.unknown(CensusPart::Reach, reason);
+                    }
                 }
-                Err(_) => {}
             }
         }
         Err(reason) => census.unknown(CensusPart::Who, reason),
