@@ -6,7 +6,7 @@ use carat_outside::census::{LookOptions, look};
 use carat_outside::who::WhoRequest;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut options = LookOptions::default();
+    let mut options = LookOptions { copy: true, ..LookOptions::default() };
     let mut process = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {

@@ -55,6 +55,9 @@ pub struct LookOptions {
     pub held: bool,
     /// Find out who keeps objects alive, by name. Requires a copy of the process's memory.
     pub who: Option<WhoRequest>,
+    /// Take a copy for the holders of chunks and what the roots reach too, if there is memory for it. They ask for the same pages many
+    /// times.
+    pub copy: bool,
     /// The longest time to read without a pause.
     pub max_pause: Duration,
     /// After this time nothing more is read of a process; `None` for a minute, and another for each GiB that is resident.
@@ -81,6 +84,7 @@ impl Default for LookOptions {
             reach: false,
             held: false,
             who: None,
+            copy: false,
             max_pause: Duration::from_micros(200),
             longest: None,
             memory: MemoryGate::default(),
@@ -225,13 +229,16 @@ fn look_once(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     let serving = serving_malloc(&live);
     let ruby = anchors.version_text.clone();
     let mut census = Census { process, ruby, serving, ..Census::default() };
-    let copied = options.who.is_some().then(|| CopiedMemory::need(process, &live));
-    match copied.map(|need| options.memory.ask(need)) {
+    let is_copied = options.who.is_some() || (options.copy && (options.owners || options.reach));
+    let copied = is_copied.then(|| options.memory.ask(CopiedMemory::need(process, &live)));
+    match copied {
         None => parts(&mut live, &anchors, options, &mut census),
         Some(Ok(())) => parts(&mut CopiedMemory::of(&mut live), &anchors, options, &mut census),
         // Without the memory for a copy everything else can still be read.
         Some(Err(reason)) => {
-            census.unknown(CensusPart::Who, reason);
+            if options.who.is_some() {
+                census.unknown(CensusPart::Who, reason);
+            }
             let options = LookOptions { who: None, ..options.clone() };
             parts(&mut live, &anchors, &options, &mut census);
         }

@@ -175,6 +175,7 @@ fn to_read(look: &AskedLook, kept: bool) -> OutsideRequest {
         class: look.class.clone(),
         owners: look.owners,
         reach: look.reach,
+        copy: true,
         who: look.who.clone().map(|class| WhoRequest {
             classes: class.into_iter().collect(),
             kept,

@@ -133,6 +133,21 @@ fn nearly_all_chunks_have_an_owner_and_the_amounts_add_up(version: TestRuby) {
 }
 
 #[test]
+fn owners_are_found_in_a_copy_or_in_place_if_there_is_no_room_for_one(version: TestRuby) {
+    let ruby = start(version);
+    let look = |memory| ruby.look(&LookOptions { copy: true, memory, ..owners() });
+    let copied = look(MemoryGate::default());
+    let in_place = look(MemoryGate::new(|need| match need.part {
+        NeedPart::Copy => Err("no room".to_owned()),
+        _ => Ok(()),
+    }));
+    assert_eq!((&copied.unknown, &in_place.unknown), (&vec![], &vec![]), "{version:?}");
+    assert_eq!(held(&copied).held(), held(&in_place).held(), "{version:?}");
+    let [once, often] = [&copied, &in_place].map(|census| census.cost.read_bytes);
+    assert!(once < often && once < 2 * copied.cost.present_bytes, "{once}, {often} in {version:?}");
+}
+
+#[test]
 fn a_leak_in_a_class_is_named_by_the_class(version: TestRuby) {
     let mut ruby = start(version);
     ruby.eval("$leak = Array.new(2000) { Leaky.new }; 4.times { GC.start }; 1");

@@ -260,7 +260,7 @@ fn last_reading(members: &[Identity], growing: &[ClassGrowth]) -> OutsideReading
     let is_answered = |reading: &OutsideReading| {
         reading.processes.iter().any(|census| is_answered(census, &options))
     };
-    // A collection may have been at work, or contents moved; once more they rarely do.
+    // A collection may have been at work; once more it rarely is.
     (1..LAST_READINGS).map(|_| read()).find(is_answered).unwrap_or_else(read)
 }
 
