@@ -210,7 +210,9 @@ impl JoinedTree {
 
     fn add(&mut self, tree: &KeptTree, is_later: bool) {
         let mut places: Vec<usize> = Vec::with_capacity(tree.nodes.len());
-        for node in &tree.nodes {
+        // What is doubtful is no growth, but what was there before is nothing new.
+        let doubtful = tree.doubtful.iter().filter(|_| !is_later);
+        for node in tree.nodes.iter().chain(doubtful) {
             // What is above comes before; otherwise somebody else made the file.
             let above = node.above.and_then(|above| places.get(above as usize).copied());
             let number = self.number(above, &node.by);
@@ -409,6 +411,19 @@ mod tests {
         let found = holder_growth(&before, &reading(300, 920)).unwrap();
         let posts = &found.grown[0];
         assert_eq!((posts.bytes, posts.objects, posts.at_least), (24_000, 600, true));
+    }
+
+    #[test]
+    fn a_doubtful_way_of_the_first_reading_is_not_new_and_hides_no_other() {
+        let mut before = reading(100, 900);
+        let kept = before[0].who.as_mut().unwrap().kept.as_mut().unwrap();
+        // The code was there before, and the array was not.
+        kept.doubtful = kept.nodes.split_off(2);
+        kept.nodes.clear();
+        let found = holder_growth(&before, &reading(300, 920)).unwrap();
+        let grown: Vec<(i128, bool)> =
+            found.grown.iter().map(|one| (one.bytes, one.at_least)).collect();
+        assert_eq!(grown, [(60_000, false), (800, false)]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 #![expect(clippy::print_stdout, reason = "printing is the purpose of this example")]
 
-use carat_outside::census::{LookOptions, look};
+use carat_outside::census::LookOptions;
+use carat_outside::readings::look;
 use carat_outside::who::WhoRequest;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

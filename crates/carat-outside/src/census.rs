@@ -1,6 +1,6 @@
 //! One reading of one process: what could be found out, as plain data, and why the rest could not.
 //!
-//! [`look`] does the work.
+//! [`crate::readings::look`] makes one.
 
 use crate::canary;
 use crate::copy::CopiedMemory;
@@ -21,7 +21,6 @@ use crate::owners::{
 };
 use crate::reach::told::tells;
 use crate::reach::{Reach, ReachUnknown, reach, told_chunks};
-use crate::readings::until_whole;
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
 use crate::who::{WhoCensus, WhoFound, WhoRequest, WhoSources, find_who, who_need};
@@ -208,19 +207,11 @@ impl Census {
     }
 }
 
-/// Reads a process: once, or a few times, until all references are read.
-///
-/// # Errors
-/// Why it cannot be read.
-pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
-    until_whole(&mut || look_once(process, options))
-}
-
-/// Reads a process.
+/// Reads a process once.
 ///
 /// The reader keeps its normal priority: at a lower one it is preempted while it holds the observed process's memory lock,
 /// and on a busy machine that process then waits for milliseconds. Short bursts keep the effect small instead.
-fn look_once(process: u32, options: &LookOptions) -> Result<Census, Refused> {
+pub(crate) fn look_once(process: u32, options: &LookOptions) -> Result<Census, Refused> {
     let started = Instant::now();
     // Of this thread alone: what carat does beside is no cost of this reading.
     let cpu = cpu_time();

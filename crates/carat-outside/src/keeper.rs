@@ -1,9 +1,10 @@
 //! Who keeps the objects of one class of a process that was read, for a caller whom nobody asked: only where that is cheap.
 
-use crate::census::{Census, CensusPart, LookOptions, look};
+use crate::census::{Census, CensusPart, LookOptions};
 use crate::memory::SETS_THE_LIMIT;
 use crate::need::MemoryGate;
 use crate::owners::ReachCensus;
+use crate::readings::look;
 use crate::who::{WhoCensus, WhoRequest};
 use std::time::Duration;
 

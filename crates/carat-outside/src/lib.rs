@@ -54,7 +54,7 @@ pub mod owners;
 mod page_cache;
 pub mod printable;
 pub mod reach;
-mod readings;
+pub mod readings;
 pub mod refusal;
 pub mod serving;
 pub mod unshared;

@@ -1,6 +1,6 @@
 //! Readings of one process, as many as it takes.
 
-use crate::census::Census;
+use crate::census::{Census, LookOptions, look_once};
 use crate::refusal::Refused;
 
 /// Readings at most.
@@ -8,10 +8,16 @@ const MOST: usize = 3;
 /// After a reading that took so many seconds there is no other.
 const LONG: f64 = 10.0;
 
+/// Reads a process: once, or a few times, until all references are read.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn look(process: u32, options: &LookOptions) -> Result<Census, Refused> {
+    until_whole(&mut || look_once(process, options))
+}
+
 /// The first reading in which nothing moved, or else the last, with the cost of all.
-pub(crate) fn until_whole(
-    read: &mut dyn FnMut() -> Result<Census, Refused>,
-) -> Result<Census, Refused> {
+fn until_whole(read: &mut dyn FnMut() -> Result<Census, Refused>) -> Result<Census, Refused> {
     let mut census = read()?;
     for _ in 1..MOST {
         if !census.moved || census.cost.seconds > LONG {

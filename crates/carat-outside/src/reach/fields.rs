@@ -4,7 +4,7 @@
 //! what an earlier, longer array left in the same memory.
 
 use super::buffers::buffers;
-use super::shapes::ShapeTable;
+use super::shapes::{ShapeTable, is_too_complex};
 use crate::bytes::word_in;
 use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::memory::Memory;
@@ -154,6 +154,9 @@ impl SlotView<'_> {
         if OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.heap.version()) {
             // The word behind the class is an internal object with the fields.
             return if self.flag(FIELDS_OUTSIDE) { self.inside(1) } else { all };
+        }
+        if is_too_complex(self.flags, self.heap.version()) {
+            return Reference::Fields(self.word(16), u64::MAX);
         }
         match self.flag(EMBEDDED) {
             true => all,

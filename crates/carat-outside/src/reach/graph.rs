@@ -4,6 +4,7 @@ use super::contexts::Context;
 use super::fields::{Reference, SlotView};
 use super::forms::{NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
+use super::shapes::is_too_complex;
 use super::weak_maps::{WeakMaps, WeakStruct};
 use super::words::Words;
 use crate::elf::RubyAnchors;
@@ -41,8 +42,8 @@ pub(super) struct Graph<'a> {
     /// Chunks of the tables of classes, by number, and of what they remember of class variables.
     names: AddressSet,
     class_variables: AddressSet,
-    /// Bytes of the chunks of bytecode that may refer to something, by number.
-    code: AddressMap<u64>,
+    /// Bytes that may refer to something at the start of chunks behind which are old words, by number.
+    used: AddressMap<u64>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
     weak_sets: AddressMap<()>,
     /// The chunk of what the collector knows of the heap (`rb_objspace_t`, gc.c), by number.
@@ -86,7 +87,7 @@ impl<'a> Graph<'a> {
             tables: AddressMap::default(),
             names: AddressSet::default(),
             class_variables: AddressSet::default(),
-            code: AddressMap::default(),
+            used: AddressMap::default(),
             weak_sets: AddressMap::default(),
             object_space: None,
             generic_fields: AddressMap::default(),
@@ -98,6 +99,7 @@ impl<'a> Graph<'a> {
         graph.collector();
         let structs = graph.slots();
         let lists = graph.structures();
+        graph.rooms_of_fields();
         graph.object_space = graph.object_space(anchors, &lists);
         graph.weak_maps(&structs);
         graph.promoted_list();
@@ -147,7 +149,7 @@ impl<'a> Graph<'a> {
         let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
         let size = word(0) >> 32;
         let instructions = self.words.buffer(word(8), size * 8);
-        self.code.extend(instructions.map(|chunk| (chunk as u64, size * 8)));
+        self.used.extend(instructions.map(|chunk| (chunk as u64, size * 8)));
         let lines = CODE_LINES.step_by(8).find_map(|at| {
             // {lines, positions, which are freed when they are indexed; how many, index} (`insns_info`, vm_core.h).
             let number = word(at + 16) & u64::from(u32::MAX);
@@ -155,7 +157,7 @@ impl<'a> Graph<'a> {
             let fits = LINE_BYTES.into_iter().any(|bytes| found.fits(number * bytes));
             (number > 0 && fits && self.words.chunk_at(word(at + 24)).is_some()).then_some(chunk)
         });
-        self.code.extend(lines.map(|chunk| (chunk as u64, 0)));
+        self.used.extend(lines.map(|chunk| (chunk as u64, 0)));
     }
 
     fn own(&mut self, object: u64, reference: Reference) {
@@ -212,7 +214,7 @@ impl<'a> Graph<'a> {
             } else if let Some(table) = self.words.table_in(&chunk) {
                 self.table(number, table);
             } else if let Some((_, entries, _)) = self.words.call_caches(&chunk) {
-                // Behind those in use are old words. From 3.4 on they lie in this chunk.
+                // Behind those in use are old words. From 4.0 on they lie in this chunk.
                 self.own_chunk(entries);
             } else if let Some(context) = self.words.context_in(&chunk) {
                 self.context(number, context);
@@ -312,6 +314,20 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// The records with the instance variables of objects that have no room for any: a number, as many variables as the shape of the
+    /// object says, and room for more (`struct gen_ivtbl`, internal/variable.h).
+    fn rooms_of_fields(&mut self) {
+        let Words { memory, heap, chunks, shapes, .. } = self.words;
+        let Some(shapes) = shapes else { return };
+        for (object, record) in &self.generic_fields {
+            let flags =
+                memory.word(*object).filter(|flags| !is_too_complex(*flags, heap.version()));
+            let count = flags.and_then(|flags| shapes.count(memory, flags));
+            let chunk = chunks.exact(*record);
+            self.used.extend(chunk.zip(count).map(|(chunk, count)| (chunk as u64, 8 + count * 8)));
+        }
+    }
+
     fn context(&mut self, number: usize, context: Context) {
         self.own_chunk(context.vm_stack.0);
         self.old_stacks.push(context.vm_stack);
@@ -388,8 +404,8 @@ impl<'a> Graph<'a> {
     /// What is in use of a chunk.
     pub(super) fn used(&self, number: usize, chunk: &Chunk) -> (u64, u64) {
         let (number, start, end) = (number as u64, chunk.user(), chunk.user_end());
-        if let Some(bytes) = self.code.get(&number) {
-            return (start, start + bytes);
+        if let Some(bytes) = self.used.get(&number) {
+            return (start, end.min(start + bytes));
         }
         if self.names.contains(&number) && chunk.fits(NAMES) {
             return (start, start + NAMES);

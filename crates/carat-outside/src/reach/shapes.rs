@@ -5,7 +5,7 @@
 
 use crate::memory::Memory;
 use carat_ruby::version::{
-    OBJECT_FIELDS_OUTSIDE_BY_FLAG, RubyVersion, SHAPES, SHAPES_KEEP_EDGE_FIRST,
+    OBJECT_FIELDS_OUTSIDE_BY_FLAG, RubyVersion, SHAPES, SHAPES_KEEP_EDGE_FIRST, V3_4,
 };
 
 /// Shapes that vote.
@@ -27,6 +27,9 @@ const IVAR: u64 = 1;
 const MOST: u64 = 4096;
 /// Kinds of shapes are fewer than this.
 const KINDS: u64 = 16;
+/// The shape of an object with more shapes than its class may have (`OBJ_TOO_COMPLEX_SHAPE_ID`, shape.h): from 3.4 on, and before.
+const TOO_COMPLEX: u64 = 2;
+const TOO_COMPLEX_BEFORE_3_4: u64 = 11;
 /// No shape, by the width of its number.
 const NO_SHAPES: [u64; 2] = [0xffff_ffff, 0x7_ffff];
 /// Bits of a shape's number from 4.0 on.
@@ -148,6 +151,12 @@ impl ShapeTable {
         }
         None
     }
+}
+
+/// Whether the variables of an object with these flags are in a table, whatever its other flags say.
+pub(super) fn is_too_complex(flags: u64, version: RubyVersion) -> bool {
+    let shape = if version < V3_4 { TOO_COMPLEX_BEFORE_3_4 } else { TOO_COMPLEX };
+    SHAPES.contains(version) && number(flags, version) == shape
 }
 
 /// The shape's number in the flags of an object.

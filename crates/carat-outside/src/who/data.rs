@@ -278,6 +278,9 @@ impl Way {
 pub struct KeptTree {
     /// The largest parts of the tree; what is above another one comes before it.
     pub nodes: Vec<KeptNode>,
+    /// Parts of which no way held when it was read again. They tell of a later reading what is not new. Places continue those of `nodes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubtful: Vec<KeptNode>,
     /// All of it.
     pub all: KeptAmount,
     /// Number of smaller parts, which are only counted in what is above them.

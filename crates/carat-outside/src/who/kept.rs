@@ -57,29 +57,36 @@ pub(super) struct DraftTree {
 }
 
 impl DraftTree {
-    /// The tree without nodes of which no example still holds, and how many these were.
+    /// The tree, in which nodes of which no example still holds stand apart, and how many of these have changed.
     pub(super) fn confirmed(self, still: &mut dyn FnMut(Evidence) -> bool) -> (KeptTree, u64) {
         let Self { mut tree, examples } = self;
-        let mut numbers = vec![None; tree.nodes.len()];
-        // Numbers are given anew: a node whose parent is left out goes with it.
-        let (mut kept, mut left_out) = (Vec::new(), 0);
-        for (number, (node, examples)) in tree.nodes.drain(..).zip(examples).enumerate() {
-            let above = node.above.map(|above| numbers[above as usize]);
+        let (mut holds, mut changed) = (Vec::with_capacity(tree.nodes.len()), 0);
+        for (node, examples) in tree.nodes.iter().zip(examples) {
             // Of some no way can be followed step by step.
-            let has_changed = !examples.is_empty();
-            let holds = above != Some(None)
-                && examples.into_iter().any(|example| example.confirmed(still).is_some());
-            if holds {
-                numbers[number] = Some(kept.len() as u32);
-                kept.push(KeptNode { above: above.flatten(), ..node });
-            } else {
-                left_out += u64::from(has_changed && above != Some(None));
-                tree.left_out += 1;
-                tree.left_out_bytes = tree.left_out_bytes.max(node.all.bytes);
-            }
+            let had_one = !examples.is_empty();
+            let is_below = node.above.is_none_or(|above| holds[above as usize]);
+            let one_holds =
+                is_below && examples.into_iter().any(|example| example.confirmed(still).is_some());
+            changed += u64::from(had_one && is_below && !one_holds);
+            holds.push(one_holds);
         }
-        tree.nodes = kept;
-        (tree, left_out)
+        // Numbers are given anew, and a node that holds is never below one that does not.
+        let (mut next, mut next_doubtful) =
+            (0, holds.iter().filter(|holds| **holds).count() as u32);
+        let numbers: Vec<u32> = holds
+            .iter()
+            .map(|holds| {
+                let next = if *holds { &mut next } else { &mut next_doubtful };
+                *next += 1;
+                *next - 1
+            })
+            .collect();
+        for (node, holds) in tree.nodes.split_off(0).into_iter().zip(holds) {
+            let above = node.above.map(|above| numbers[above as usize]);
+            let list = if holds { &mut tree.nodes } else { &mut tree.doubtful };
+            list.push(KeptNode { above, ..node });
+        }
+        (tree, changed)
     }
 }
 
@@ -312,6 +319,7 @@ impl<'a> KeptCount<'a> {
         let mut tree = KeptTree {
             nodes: listed.collect(),
             all: whole,
+            doubtful: Vec::new(),
             left_out: others.len() as u64,
             left_out_bytes,
         };

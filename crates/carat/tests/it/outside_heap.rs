@@ -2,9 +2,10 @@
 
 use crate::needs::TestRuby;
 use crate::outside_ruby::{OutsideRuby, number, pss};
-use carat_outside::census::{CensusPart, LookOptions, look};
+use carat_outside::census::{CensusPart, LookOptions};
 use carat_outside::heap::{ClassCount, HeapCensus};
 use carat_outside::need::{MemoryGate, NeedPart};
+use carat_outside::readings::look;
 use carat_outside::refusal::Refused;
 use serde_json::Value;
 

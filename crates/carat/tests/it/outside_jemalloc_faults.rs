@@ -2,7 +2,8 @@
 
 use crate::needs::TestRuby;
 use crate::outside_jemalloc::{library, own, said, start_with};
-use carat_outside::census::{CensusPart, LookOptions, look};
+use carat_outside::census::{CensusPart, LookOptions};
+use carat_outside::readings::look;
 
 const READINGS: u32 = 20;
 

@@ -98,7 +98,7 @@ fn awaited_advice(pid: u32, code: &str, context: &str) -> (String, u64) {
 fn wait_until_returned(pid: u32, at_most: u64, context: &str) {
     let end = Instant::now() + DEADLINE;
     loop {
-        let census = carat_outside::census::look(pid, &LookOptions::default()).unwrap();
+        let census = carat_outside::readings::look(pid, &LookOptions::default()).unwrap();
         let left = malloc(&census).trimmable_bytes();
         if left < at_most / 10 {
             return;

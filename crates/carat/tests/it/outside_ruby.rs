@@ -2,7 +2,8 @@
 
 use crate::needs::TestRuby;
 use carat::target::Libraries;
-use carat_outside::census::{Census, LookOptions, look};
+use carat_outside::census::{Census, LookOptions};
+use carat_outside::readings::look;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

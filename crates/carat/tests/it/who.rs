@@ -262,6 +262,33 @@ fn what_the_memory_of_classes_and_their_code_held_before_is_no_holder(version: T
     }
 }
 
+/// Instance variables of strings that are removed again, so that they stay in the room behind the others.
+const REMOVED: &str = "class Held; end; GC.disable; \
+    $texts = Array.new(200) { +\"\" }; $texts.each { |text| text.instance_variable_set(:@held, Held.new) }; \
+    $texts.each { |text| text.remove_instance_variable(:@held) }; \
+    $later = Array.new(400) { text = +\"\"; text.instance_variable_set(:@one, 1); text.instance_variable_set(:@two, 2); text }; 1";
+
+#[test]
+fn the_room_behind_the_variables_of_a_string_holds_nothing(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(REMOVED);
+    let found = holders_of(&ruby, "Held");
+    assert!(found.ways.is_empty(), "{:?} in {version:?}", found.ways);
+}
+
+/// The first eight objects give their class as many shapes as it may have; the others keep their variables in tables.
+const TOO_COMPLEX: &str = "class Held; end; class Bag; end; \
+    $bags = Array.new(200) { |n| bag = Bag.new; bag.instance_variable_set(\"@own#{n}\", 1); bag.instance_variable_set(:@held, Held.new); bag }; 1";
+
+#[test]
+fn objects_with_too_many_shapes_keep_what_is_in_their_tables(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(TOO_COMPLEX);
+    let found = holders_of(&ruby, "Held");
+    let by_variable = found.ways.iter().filter(|way| way.way.to_string().contains("@held of Bag"));
+    assert_eq!(by_variable.map(|way| way.objects).sum::<u64>(), 200, "{:?}", found.ways);
+}
+
 #[test]
 fn explain_names_who_keeps_a_class_in_a_few_lines() {
     require!(Ruby);
