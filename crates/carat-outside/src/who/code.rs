@@ -10,7 +10,7 @@ use carat_ruby::version::LINE_IS_OBJECT;
 use std::ops::Range;
 
 /// Bytecode that votes.
-const VOTERS: usize = 200;
+const VOTERS: usize = 1000;
 /// So many of a hundred voters must agree.
 const CLEAR: usize = 90;
 /// Where in the body of bytecode its location can be (`rb_iseq_constant_body`, vm_core.h).
