@@ -21,7 +21,8 @@ pub(crate) fn edit_who(editor: &mut dyn NameEditor, who: &mut WhoCensus) {
         class.holder.iter_mut().for_each(|holder| edit_way(editor, &mut holder.way));
     }
     who.holders.iter_mut().for_each(|holder| edit_way(editor, &mut holder.way));
-    for node in who.kept.iter_mut().flat_map(|kept| &mut kept.nodes) {
+    let trees = who.kept.iter_mut();
+    for node in trees.flat_map(|kept| kept.nodes.iter_mut().chain(&mut kept.doubtful)) {
         match &mut node.by {
             KeptBy::Step(step) => {
                 edit_link(editor, &mut step.link);
