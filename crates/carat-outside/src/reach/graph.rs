@@ -39,11 +39,8 @@ pub(super) struct Graph<'a> {
     structs: AddressMap<u64>,
     /// Tables of Ruby itself that are special, by the number of their header's chunk.
     pub(super) tables: AddressMap<(StTable, TableKind)>,
-    /// Chunks of the tables of classes, by number, and of what they remember of class variables.
-    names: AddressSet,
-    class_variables: AddressSet,
-    /// Bytes that may refer to something at the start of chunks behind which are old words, by number.
-    used: AddressMap<u64>,
+    /// The bytes of chunks with old words that may refer to something, by number.
+    used: AddressMap<Range<u64>>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
     weak_sets: AddressMap<()>,
     /// The chunk of what the collector knows of the heap (`rb_objspace_t`, gc.c), by number.
@@ -85,8 +82,6 @@ impl<'a> Graph<'a> {
             owned: vec![false; chunks.len()],
             structs: AddressMap::default(),
             tables: AddressMap::default(),
-            names: AddressSet::default(),
-            class_variables: AddressSet::default(),
             used: AddressMap::default(),
             weak_sets: AddressMap::default(),
             object_space: None,
@@ -149,7 +144,7 @@ impl<'a> Graph<'a> {
         let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
         let size = word(0) >> 32;
         let instructions = self.words.buffer(word(8), size * 8);
-        self.used.extend(instructions.map(|chunk| (chunk as u64, size * 8)));
+        self.used.extend(instructions.map(|chunk| (chunk as u64, 0..size * 8)));
         let lines = CODE_LINES.step_by(8).find_map(|at| {
             // {lines, positions, which are freed when they are indexed; how many, index} (`insns_info`, vm_core.h).
             let number = word(at + 16) & u64::from(u32::MAX);
@@ -157,7 +152,7 @@ impl<'a> Graph<'a> {
             let fits = LINE_BYTES.into_iter().any(|bytes| found.fits(number * bytes));
             (number > 0 && fits && self.words.chunk_at(word(at + 24)).is_some()).then_some(chunk)
         });
-        self.used.extend(lines.map(|chunk| (chunk as u64, 0)));
+        self.used.extend(lines.map(|chunk| (chunk as u64, 0..0)));
     }
 
     fn own(&mut self, object: u64, reference: Reference) {
@@ -324,7 +319,8 @@ impl<'a> Graph<'a> {
                 memory.word(*object).filter(|flags| !is_too_complex(*flags, heap.version()));
             let count = flags.and_then(|flags| shapes.count(memory, flags));
             let chunk = chunks.exact(*record);
-            self.used.extend(chunk.zip(count).map(|(chunk, count)| (chunk as u64, 8 + count * 8)));
+            self.used
+                .extend(chunk.zip(count).map(|(chunk, count)| (chunk as u64, 0..8 + count * 8)));
         }
     }
 
@@ -392,30 +388,28 @@ impl<'a> Graph<'a> {
     /// The tables of a class: behind each lies what was in the memory before, and in front of what is remembered of a class variable.
     fn tables_of_class(&mut self, view: &SlotView<'_>) {
         let words = self.words;
-        let number = |at: u64| words.chunks.exact(at).map(|number| number as u64);
         let (tables, variables) = view.tables_of_names();
-        self.names.extend(tables.into_iter().filter_map(number));
+        // {number, state, scope from 3.2 on, class}, where nobody writes a number (`struct rb_cvar_class_tbl_entry`, internal/class.h).
+        let end = if SHAPES.contains(words.heap.version()) { 32 } else { 24 };
         let items = variables.and_then(|table| words.table_of_names(table));
-        let Some((items, capacity)) = items else { return };
-        let items = (0..capacity).filter_map(|item| words.memory.word_at(items, item * 16 + 8));
-        self.class_variables.extend(items.filter_map(number));
+        let items = items.into_iter().flat_map(|(items, capacity)| {
+            (0..capacity).filter_map(move |item| words.memory.word_at(items, item * 16 + 8))
+        });
+        let items = items.map(|item| (item, 8..end));
+        for (at, used) in items.chain(tables.into_iter().map(|table| (table, 0..NAMES))) {
+            let chunk =
+                words.chunks.exact(at).and_then(|number| Some((number, words.chunks.get(number)?)));
+            if let Some((number, _)) = chunk.filter(|(_, chunk)| chunk.fits(used.end)) {
+                self.used.insert(number as u64, used);
+            }
+        }
     }
 
     /// What is in use of a chunk.
     pub(super) fn used(&self, number: usize, chunk: &Chunk) -> (u64, u64) {
-        let (number, start, end) = (number as u64, chunk.user(), chunk.user_end());
-        if let Some(bytes) = self.used.get(&number) {
-            return (start, end.min(start + bytes));
-        }
-        if self.names.contains(&number) && chunk.fits(NAMES) {
-            return (start, start + NAMES);
-        }
-        // {number, state, scope from 3.2 on, class}, where nobody writes a number (`struct rb_cvar_class_tbl_entry`, internal/class.h).
-        let bytes = if SHAPES.contains(self.words.heap.version()) { 32 } else { 24 };
-        match self.class_variables.contains(&number) && chunk.fits(bytes) {
-            true => (start + 8, start + bytes),
-            false => (start, end),
-        }
+        let (start, end) = (chunk.user(), chunk.user_end());
+        let used = self.used.get(&(number as u64));
+        used.map_or((start, end), |used| (start + used.start, end.min(start + used.end)))
     }
 
     /// Whether a chunk is that of what the collector knows of the heap, where objects are remembered that it does not keep.

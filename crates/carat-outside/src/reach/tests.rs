@@ -311,6 +311,19 @@ impl MarkedProcess {
         }
     }
 
+    /// Makes a list of call caches with room for two, of which so many are in use, and leaves an object in the second; returns the
+    /// address of the entries. A root leads to the list.
+    fn call_caches(&mut self, length: u64) -> u64 {
+        let [list, entries] = [0x20, 0x30].map(|size| self.chunk(size));
+        let method = self.rooted(2, 0x601a);
+        self.word(list, 2 | length << 32);
+        self.word(list + 8, method);
+        self.word(list + 16, entries);
+        self.word(entries + 24, KEPT);
+        self.word(ROOTS + 8, list);
+        entries
+    }
+
     /// Makes an object of another type of the one with this number; a root leads to it.
     fn rooted(&mut self, number: u64, flags: u64) -> u64 {
         let slot = POST + number * SLOT;
@@ -338,22 +351,10 @@ const WEAK: [(&str, WeakCase); 22] = [
         process.word(ROOTS, link);
     }),
     ("the unused part of a list of call caches", |process, sound| {
-        let [list, entries] = [0x20, 0x30].map(|size| process.chunk(size));
-        let method = process.rooted(2, 0x601a);
-        process.word(list, 2 | if sound { 1 << 32 } else { 2 << 32 });
-        process.word(list + 8, method);
-        process.word(list + 16, entries);
-        process.word(entries + 24, KEPT);
-        process.word(ROOTS + 8, list);
+        process.call_caches(if sound { 1 } else { 2 });
     }),
     ("the same where an old word leads to its entries", |process, sound| {
-        let [list, entries] = [0x20, 0x30].map(|size| process.chunk(size));
-        let method = process.rooted(2, 0x601a);
-        process.word(list, 2 | if sound { 1 << 32 } else { 3 << 32 });
-        process.word(list + 8, method);
-        process.word(list + 16, entries);
-        process.word(entries + 24, KEPT);
-        process.word(ROOTS + 8, list);
+        let entries = process.call_caches(if sound { 1 } else { 3 });
         process.word(ROOTS + 16, entries);
     }),
     ("a table from which everything was deleted", |process, sound| {

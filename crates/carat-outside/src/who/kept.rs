@@ -71,16 +71,12 @@ impl DraftTree {
             holds.push(one_holds);
         }
         // Numbers are given anew, and a node that holds is never below one that does not.
-        let (mut next, mut next_doubtful) =
-            (0, holds.iter().filter(|holds| **holds).count() as u32);
-        let numbers: Vec<u32> = holds
-            .iter()
-            .map(|holds| {
-                let next = if *holds { &mut next } else { &mut next_doubtful };
-                *next += 1;
-                *next - 1
-            })
-            .collect();
+        let (held, doubtful): (Vec<usize>, Vec<usize>) =
+            (0..holds.len()).partition(|number| holds[*number]);
+        let mut numbers = vec![0; holds.len()];
+        for (number, before) in (0..).zip(held.into_iter().chain(doubtful)) {
+            numbers[before] = number;
+        }
         for (node, holds) in tree.nodes.split_off(0).into_iter().zip(holds) {
             let above = node.above.map(|above| numbers[above as usize]);
             let list = if holds { &mut tree.nodes } else { &mut tree.doubtful };
