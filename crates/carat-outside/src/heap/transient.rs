@@ -35,7 +35,12 @@ pub(super) fn find_arena(memory: &dyn Memory, version: RubyVersion) -> Option<(u
 fn arena_in(memory: &dyn Memory, (start, end): (u64, u64)) -> Option<u64> {
     let mut words = Vec::new();
     for_each_word(memory, start, end, |word| words.push(word));
-    words.windows(9).find_map(arena_of)
+    // Other words may look like a record, but lead to no such memory.
+    let is_mapped = |start: &u64| {
+        let region = memory.region(*start).filter(|region| region.searched());
+        region.is_some_and(|region| start.saturating_add(ARENA) <= region.end)
+    };
+    words.windows(9).filter_map(arena_of).find(is_mapped)
 }
 
 /// The arena of the record in nine words: three lists of blocks; counts of objects; the count of blocks and the status; the list of
@@ -116,9 +121,16 @@ mod tests {
         memory.map_library(0x1000, 0x2000, "/usr/lib/libruby-3.1.so.3.1");
         // Its zeroed data, joined with what is mapped behind them.
         memory.map_anonymous(0x2000, 0x2000 + ARENA);
-        for (place, word) in (0_u64..).zip(RECORD) {
-            memory.write(0x3000 + place * 8, &word.to_le_bytes());
+        memory.map_anonymous(AT, AT + ARENA);
+        // Words that look like a record, of an arena that is not there, come first.
+        let mut numbers = RECORD.map(|word| if word >= AT { word - AT + ARENA } else { word });
+        numbers[1] = numbers[0];
+        for (start, words) in [(0x2800, numbers), (0x3000, RECORD)] {
+            for (place, word) in (0_u64..).zip(words) {
+                memory.write(start + place * 8, &word.to_le_bytes());
+            }
         }
+        assert_eq!(arena_of(&numbers), Some(ARENA));
         assert_eq!(find_arena(&memory, V3_1), Some((AT, AT + ARENA)));
         assert_eq!(find_arena(&memory, V3_3), None);
     }

@@ -18,7 +18,10 @@ delivered = lambda do
    defined?(CaratRuntime) && !CaratRuntime.setting("trim").nil?, IO.popen(["env"], &:read).scan(settings)]
 end
 run lambda { |_env|
-  File.write(File.join(ENV.fetch("SEEN"), Process.pid.to_s), delivered.call.inspect)
+  # Renamed, because a server may be killed while it writes.
+  seen = File.join(ENV.fetch("SEEN"), Process.pid.to_s)
+  File.write(seen + ".new", delivered.call.inspect)
+  File.rename(seen + ".new", seen)
   [200, { "content-type" => "text/plain" }, ["served"]]
 }
 "#;
