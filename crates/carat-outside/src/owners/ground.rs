@@ -45,9 +45,9 @@ pub(crate) fn find_ground(
         if region.inode != 0 {
             file = Some(region);
         }
-        // A program break with chunks holds nothing else.
+        // A program break with chunks holds nothing else, and a stack that nobody runs on only old words.
         let is_break = region.path == "[heap]" && chunks.begins_within(region.start, region.end);
-        if is_break {
+        if is_break || stacks.has_ended(region) {
             continue;
         }
         // Below its stack pointer a stack has only what earlier calls left.

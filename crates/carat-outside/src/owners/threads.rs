@@ -3,7 +3,7 @@
 use crate::bytes::{half_in, word_in};
 use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH};
 use crate::printable::printable;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -13,6 +13,8 @@ const THREADS: usize = 65_536;
 pub(crate) const STATE: usize = 3;
 const PARENT: usize = 4;
 const START_OF_STACK: usize = 28;
+/// At most so far from the end of a stack of glibc's lie a thread's block and, on aarch64, its data behind it.
+const BLOCK_AT_END: u64 = 16_384;
 /// Alignment of the head of a thread's robust mutexes: 736 in its block on x86-64 and 224 on aarch64, and blocks are aligned to 64.
 const HEAD_ALIGNMENT: usize = 16;
 
@@ -104,6 +106,8 @@ fn stack_pointer(call: &str) -> Option<u64> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ThreadRegions {
     by_start: HashMap<u64, u32>,
+    /// First addresses of the stacks of threads that have ended, which glibc keeps for new ones.
+    ended: HashSet<u64>,
     /// Below the stack pointer lies what earlier calls left behind.
     live_from: HashMap<u64, u64>,
 }
@@ -117,7 +121,10 @@ impl ThreadRegions {
     ) -> Self {
         let mut found = Self::default();
         for (number, start) in thread_blocks(memory, threads, is_searched) {
-            found.by_start.entry(start).or_insert(number);
+            match number {
+                Some(number) => _ = found.by_start.entry(start).or_insert(number),
+                None => _ = found.ended.insert(start),
+            }
         }
         // The stack pointer is the better evidence: a fiber runs on another stack than its thread began on.
         for (number, thread) in (0..).zip(threads) {
@@ -141,6 +148,11 @@ impl ThreadRegions {
         self.by_start.get(&region.start).copied()
     }
 
+    /// Whether a mapping is the stack of a thread that has ended.
+    pub(crate) fn has_ended(&self, region: &MemoryRegion) -> bool {
+        self.ended.contains(&region.start) && self.thread_of(region).is_none()
+    }
+
     /// The lowest address of a mapping that is in use.
     pub(crate) fn live_from(&self, region: &MemoryRegion) -> u64 {
         self.live_from.get(&region.start).copied().unwrap_or(region.start)
@@ -152,7 +164,8 @@ fn is_stack(region: &MemoryRegion) -> bool {
     region.searched() && region.writable && (region.path == "[stack]" || anonymous)
 }
 
-/// The threads whose `struct pthread` is in a mapping, by its first address.
+/// The threads whose `struct pthread` is in a mapping, by its first address; `None` for one that has ended, of which the kernel made the
+/// number 0, in a mapping that ends behind it.
 ///
 /// A thread's number is followed there by the list of the robust mutexes that it holds: a pointer to the last one and the head.
 /// Nearly every thread holds none, and then both point to the head, which is found by that on every processor (`robust_prev` and
@@ -161,7 +174,7 @@ fn thread_blocks(
     memory: &dyn Memory,
     threads: &[ThreadPlace],
     is_searched: &dyn Fn(u64) -> bool,
-) -> Vec<(u32, u64)> {
+) -> Vec<(Option<u32>, u64)> {
     let numbers: HashMap<u32, u32> =
         (0..).zip(threads).map(|(number, thread)| (thread.inner_id, number)).collect();
     let mut blocks = Vec::new();
@@ -184,7 +197,9 @@ fn thread_blocks(
                 let numbers = heads.filter_map(|(_, head)| {
                     let before = memory.copy(head.checked_sub(16)?, 16)?;
                     let is_empty = word_in(&before, 8) == Some(head);
-                    numbers.get(&half_in(&before, 0).filter(|_| is_empty)?).copied()
+                    let number = half_in(&before, 0).filter(|_| is_empty)?;
+                    let has_ended = number == 0 && region.end - head <= BLOCK_AT_END;
+                    has_ended.then_some(None).or_else(|| numbers.get(&number).copied().map(Some))
                 });
                 blocks.extend(numbers.map(|number| (number, region.start)));
             }
@@ -267,6 +282,14 @@ mod tests {
         memory.write(head - 16, &43_u32.to_le_bytes());
         memory.write_word(head - 8, head);
         memory.write_word(head, head);
+        // Of a thread that has ended, and in the midst of other memory.
+        for start in [0x40_0000, 0x50_0000] {
+            memory.map_anonymous(start, start + 0x1_0000);
+        }
+        for head in [0x40_f620, 0x50_0620] {
+            memory.write_word(head - 8, head);
+            memory.write_word(head, head);
+        }
         // A list of another kind, whose head comes first, behind a number of a thread.
         memory.write(0x30_f610, &42_u32.to_le_bytes());
         memory.write_word(0x30_f620, 0x30_f620);
@@ -279,5 +302,7 @@ mod tests {
         assert_eq!(found.thread_of(&regions[1]), Some(1));
         assert_eq!(found.live_from(&regions[1]), 0x20_0000);
         assert_eq!(found.thread_of(&regions[2]), None);
+        let ended: Vec<bool> = regions.iter().map(|region| found.has_ended(region)).collect();
+        assert_eq!(ended, [false, false, false, true, false]);
     }
 }

@@ -8,15 +8,20 @@ use super::words::Words;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::MemoryRegion;
+use std::ops::Range;
 
 /// Bytes of chunks that can hold a context: those of a fiber or a thread.
-const CHUNKS: std::ops::Range<u64> = 300..6000;
+const CHUNKS: Range<u64> = 300..6000;
 /// Words of a VM stack.
-const STACK_WORDS: std::ops::Range<u64> = 1024..1 << 22;
+const STACK_WORDS: Range<u64> = 1024..1 << 22;
 /// Bytes of a machine stack at most.
 const MACHINE_STACK: u64 = 16 << 20;
 /// Addresses below are no stack.
 const LOWEST_STACK: u64 = 1 << 32;
+/// Bytes of the structure by which the compiler knows a context: {context, next newer one, next older one} (`struct rb_jit_cont`,
+/// cont.c), and of a context in which its fiber's address stands.
+const LISTED: u64 = 24;
+const FIBER_WITHIN: u64 = 96;
 /// Bytes of the registers that a context saves behind the bounds of its machine stack (`jmp_buf`), with what precedes them.
 const REGISTERS: u64 = 224;
 
@@ -60,6 +65,21 @@ impl Words<'_> {
         };
         self.machine_stack(chunk, &words, at + 3, &mut context);
         Some(context)
+    }
+
+    /// What is in use of a chunk by which the compiler knows a context: its neighbours in the list of all, of which there must be one. It
+    /// keeps nothing: the list has the contexts of threads that have ended, too.
+    pub(crate) fn listed_context(&self, chunk: &Chunk) -> Option<Range<u64>> {
+        let word = |at: u64| self.memory.word_at(chunk.user(), at).filter(|_| chunk.fits(LISTED));
+        let (context, newer, older) = (word(0)?, word(8)?, word(16)?);
+        let leads_back =
+            |at: u64, offset| at == 0 || self.memory.word_at(at, offset) == Some(chunk.user());
+        if newer == older || !leads_back(newer, 16) || !leads_back(older, 8) {
+            return None;
+        }
+        let fiber = self.chunks.get(self.chunks.find(context)?)?.user();
+        let mut within = (0..FIBER_WITHIN).step_by(8);
+        within.any(|at| self.memory.word_at(context, at) == Some(fiber)).then_some(8..LISTED)
     }
 
     fn is_context(&self, words: &[u64]) -> bool {

@@ -5,7 +5,7 @@ use super::fields::{Reference, SlotView};
 use super::forms::{NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
 use super::shapes::is_too_complex;
-use super::weak_maps::{WeakMaps, WeakStruct};
+use super::struct_kinds::{StructKind, StructKinds, struct_outside, words_of_map};
 use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::{AddressMap, AddressSet};
@@ -34,13 +34,15 @@ pub(super) struct Graph<'a> {
     /// Slots with an object, by number, as they were met first.
     objects: NumberSet,
     /// Chunks that belong to one object or table, by number: pointers from elsewhere do not count.
-    owned: Vec<bool>,
+    pub(super) owned: Vec<bool>,
     /// The object whose C struct a chunk is, by the chunk's number; 0 for a struct of several.
     structs: AddressMap<u64>,
     /// Tables of Ruby itself that are special, by the number of their header's chunk.
     pub(super) tables: AddressMap<(StTable, TableKind)>,
     /// The bytes of chunks with old words that may refer to something, by number.
     used: AddressMap<Range<u64>>,
+    /// The structs of threads that have ended, by the number of their chunk.
+    pub(super) finished: AddressMap<()>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
     weak_sets: AddressMap<()>,
     /// The chunk of what the collector knows of the heap (`rb_objspace_t`, gc.c), by number.
@@ -83,6 +85,7 @@ impl<'a> Graph<'a> {
             structs: AddressMap::default(),
             tables: AddressMap::default(),
             used: AddressMap::default(),
+            finished: AddressMap::default(),
             weak_sets: AddressMap::default(),
             object_space: None,
             generic_fields: AddressMap::default(),
@@ -96,7 +99,7 @@ impl<'a> Graph<'a> {
         let lists = graph.structures();
         graph.rooms_of_fields();
         graph.object_space = graph.object_space(anchors, &lists);
-        graph.weak_maps(&structs);
+        graph.special_structs(&structs);
         graph.promoted_list();
         graph.exception_pools();
         graph.old_stacks.sort_unstable();
@@ -213,6 +216,8 @@ impl<'a> Graph<'a> {
                 self.own_chunk(entries);
             } else if let Some(context) = self.words.context_in(&chunk) {
                 self.context(number, context);
+            } else if let Some(used) = self.words.listed_context(&chunk) {
+                self.used.insert(number as u64, used);
             }
         }
         lists
@@ -272,29 +277,32 @@ impl<'a> Graph<'a> {
         self.tables.insert(number as u64, (table, kind));
     }
 
-    /// The tables of maps that keep their contents only weakly, and the chunks of such sets.
-    fn weak_maps(&mut self, structs: &[(u64, u64)]) {
-        let mut maps = WeakMaps::default();
-        let mut pairs = Vec::new();
+    /// The tables of maps that keep their contents only weakly, the chunks of such sets, and threads that have ended.
+    fn special_structs(&mut self, structs: &[(u64, u64)]) {
+        let mut kinds = StructKinds::default();
+        let (mut pairs, mut threads, mut fibers) = (Vec::new(), Vec::new(), Vec::new());
         for (slot, bytes) in structs {
             let Some(view) = self.words.view(*slot, *bytes) else { continue };
-            let Some(kind) = maps.kind_of(&view) else { continue };
-            WeakMaps::words(&view, &mut |word| {
-                let Some((at, _)) = self.words.chunk_at(word) else { return };
-                match (kind, self.tables.get_mut(&(at as u64))) {
-                    (WeakStruct::Tables(kind), Some(table)) => {
+            match kinds.kind_of(&view) {
+                Some(StructKind::Tables(kind)) => words_of_map(&view, &mut |word| {
+                    let at = self.words.chunk_at(word).map(|(at, _)| at as u64);
+                    if let Some(table) = at.and_then(|at| self.tables.get_mut(&at)) {
                         table.1 = kind;
                         pairs.push(table.0);
                     }
-                    (WeakStruct::Tables(_), None) => {}
-                    (WeakStruct::Set, _) => {
-                        self.weak_sets.insert(at as u64, ());
-                    }
-                }
-            });
+                }),
+                Some(StructKind::Set) => words_of_map(&view, &mut |word| {
+                    let at = self.words.chunk_at(word);
+                    self.weak_sets.extend(at.map(|(at, _)| (at as u64, ())));
+                }),
+                Some(StructKind::Thread) => threads.push(struct_outside(&view)),
+                Some(StructKind::Fiber) => fibers.push(struct_outside(&view)),
+                None => {}
+            }
         }
         // After the walk, which borrows the list of tables.
         pairs.iter().for_each(|table| self.own_pairs(table));
+        self.finished_threads(&threads, &fibers);
     }
 
     /// From 3.3 on a pair lies in a chunk of its own, which the collector's list of weak references leads to as well.
@@ -420,6 +428,11 @@ impl<'a> Graph<'a> {
     /// Whether a chunk is that of a set which keeps nothing alive.
     pub(super) fn is_weak_set(&self, number: usize) -> bool {
         self.weak_sets.contains_key(&(number as u64))
+    }
+
+    /// Whether a chunk is the struct of a thread that has ended.
+    pub(super) fn is_finished_thread(&self, number: usize) -> bool {
+        self.finished.contains_key(&(number as u64))
     }
 
     /// The object whose C struct a chunk is.

@@ -497,6 +497,9 @@ impl<'a> ReachMarker<'a> {
         if self.graph.is_object_space(number) {
             return self.tables_of_collector(&chunk);
         }
+        if self.graph.is_finished_thread(number) {
+            return self.finished_thread(&chunk);
+        }
         if chunk.size <= PACKED {
             self.packed(&chunk);
         }
@@ -516,6 +519,15 @@ impl<'a> ReachMarker<'a> {
                 context.live.into_iter().for_each(|part| self.stack(part));
             }
         }
+    }
+
+    /// A thread that has ended has objects and its own context, which lies within the chunk of a fiber.
+    fn finished_thread(&mut self, chunk: &Chunk) {
+        for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
+            if self.graph.words.chunk_at(word).is_none() {
+                self.pointer(word);
+            }
+        });
     }
 
     /// The chunks that the collector's own record leads to. It also has the object whose references it marked last, which it does not

@@ -7,6 +7,7 @@
 mod buffers;
 mod contexts;
 pub(crate) mod fields;
+mod finished;
 pub(crate) mod forms;
 mod graph;
 mod held;
@@ -15,12 +16,12 @@ mod mark;
 mod named;
 pub(crate) mod record;
 pub(crate) mod shapes;
+mod struct_kinds;
 pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;
 pub(crate) mod told;
 mod told_structs;
-mod weak_maps;
 pub(crate) mod words;
 
 use crate::elf::RubyAnchors;
@@ -211,6 +212,11 @@ impl Reach<'_> {
     /// The object whose C struct a chunk is.
     pub(crate) fn object_of_struct(&self, chunk: usize) -> Option<u64> {
         self.marker.graph.object_of_struct(chunk)
+    }
+
+    /// Whether a chunk is the struct of a thread of Ruby that has ended.
+    pub(crate) fn is_finished_thread(&self, chunk: usize) -> bool {
+        self.marker.graph.is_finished_thread(chunk)
     }
 
     /// The number of the slot at exactly this address.

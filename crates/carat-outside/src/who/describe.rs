@@ -146,11 +146,16 @@ impl Names<'_> {
         self.thread_of(found.next()?)
     }
 
-    /// Number and name of the thread that a `Thread` is: its structure, or one that this leads to, has the address of the block of
+    /// Number and name of the thread that a `Thread` is, unless it has ended: its structure, or one that this leads to, has the address of the block of
     /// a thread, which begins with its own address twice (`tcbhead_t`, x86-64).
     pub(super) fn thread_of(&self, node: u32) -> Option<(u32, String)> {
         let words = self.nodes.words();
         let data = words.memory.word_at(self.nodes.address(node)?, 32)?;
+        // Another thread may run on what it ran on.
+        if words.chunk_at(data).is_some_and(|(chunk, _)| self.nodes.reach.is_finished_thread(chunk))
+        {
+            return None;
+        }
         let in_chunk = |at: u64| -> Vec<u64> {
             let size = words.chunk_at(at).map_or(0, |(_, chunk)| chunk.size);
             let words_in = (0..size / 8).take(WORDS as usize);

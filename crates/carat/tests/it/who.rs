@@ -289,6 +289,28 @@ fn objects_with_too_many_shapes_keep_what_is_in_their_tables(version: TestRuby) 
     assert_eq!(by_variable.map(|way| way.objects).sum::<u64>(), 200, "{:?}", found.ways);
 }
 
+/// A thread that has ended, whose object nothing may collect.
+const ENDED: &str = "class Stacked; end; class Local; end; GC.disable; $ended = Thread.new { \
+    stacked = Array.new(200) { Stacked.new }; Thread.current[:held] = Array.new(200) { Local.new }; stacked.size }; \
+    $ended.join; 1";
+
+#[test]
+fn a_thread_that_has_ended_keeps_its_locals_and_nothing_of_its_stacks(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(ENDED);
+    let found = holders_of(&ruby, "Stacked");
+    assert!(found.garbage_objects >= Some(198), "{found:?} in {version:?}");
+    let kept = "[:held] of Thread of block ";
+    let way_of_local = |ruby: &OutsideRuby| holders_of(ruby, "Local").ways[0].way.to_string();
+    let text = way_of_local(&ruby);
+    assert!(text.contains(kept), "{text} in {version:?}");
+    assert!(text.ends_with(" ← global variable $ended"), "{text} in {version:?}");
+    // One that runs on the same stack, where the array may still be, is another thread.
+    ruby.eval("$runs = Thread.new { sleep }; sleep 0.1; 1");
+    let text = way_of_local(&ruby);
+    assert!(text.contains(kept) || text.contains(" ← the stack "), "{text} in {version:?}");
+}
+
 #[test]
 fn explain_names_who_keeps_a_class_in_a_few_lines() {
     require!(Ruby);
