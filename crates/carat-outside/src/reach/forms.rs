@@ -9,6 +9,7 @@ use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::Memory;
 use carat_ruby::version::{CALL_CACHES_IN_LIST, SUBCLASSES_LINKED_ONE_WAY};
+use std::ops::Range;
 
 /// Entries of a table that are examined.
 const SAMPLE: u64 = 400;
@@ -27,6 +28,13 @@ const MARK_STACK: u64 = 501 * 8;
 pub(super) const NAMES: u64 = 24;
 /// Entries of one table of names at most.
 const MOST_NAMES: u64 = 1 << 20;
+
+/// Bytes of the entry of a global variable: {variable, its ID}, and from 3.0 on a byte of the eight behind (`struct rb_global_entry`,
+/// variable.c).
+pub(super) const GLOBAL_ENTRY: u64 = 16;
+/// The scope of a name, and that of global variables (`ID_SCOPE_MASK`, `ID_GLOBAL`, template/id.h.tmpl).
+const SCOPE: u64 = 0xe;
+const GLOBAL_SCOPE: u64 = 6;
 
 /// Descriptors of heap pages in a row that only the list of all of them has; an empty Ruby has dozens.
 const FEW_PAGES: u64 = 3;
@@ -181,6 +189,20 @@ impl Words<'_> {
                 word.is_some_and(|word| descriptors.contains(&word))
             })
         })
+    }
+
+    /// What is in use of a chunk that is the entry of a global variable.
+    pub(super) fn global_entry(&self, chunk: &Chunk) -> Option<Range<u64>> {
+        let word = |at: u64| self.memory.word_at(chunk.user(), at);
+        let name = word(8).filter(|name| name & SCOPE == GLOBAL_SCOPE && name >> 32 == 0);
+        let is_entry = [GLOBAL_ENTRY, GLOBAL_ENTRY + 8].into_iter().any(|bytes| chunk.fits(bytes));
+        (is_entry && name.is_some() && self.is_global_variable(word(0)?)).then_some(0..GLOBAL_ENTRY)
+    }
+
+    /// Whether a global variable is here: {counters, data, getter, setter, …} (`struct rb_global_variable`, variable.c).
+    pub(super) fn is_global_variable(&self, at: u64) -> bool {
+        let word = |offset: &u64| self.memory.word_at(at, *offset);
+        [16, 24].iter().all(|offset| word(offset).is_some_and(|word| self.is_code(word)))
     }
 
     /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).

@@ -216,7 +216,9 @@ impl<'a> Graph<'a> {
                 self.own_chunk(entries);
             } else if let Some(context) = self.words.context_in(&chunk) {
                 self.context(number, context);
-            } else if let Some(used) = self.words.listed_context(&chunk) {
+            } else if let Some(used) =
+                self.words.listed_context(&chunk).or_else(|| self.words.global_entry(&chunk))
+            {
                 self.used.insert(number as u64, used);
             }
         }

@@ -324,6 +324,26 @@ impl MarkedProcess {
         entries
     }
 
+    /// Makes a thread that has ended or that its list leads to; returns the addresses of its struct and of its object.
+    fn ended_thread(&mut self, has_ended: bool) -> (u64, u64) {
+        let [thread, list, kind, name] = [0x80, 0x40, 0x20, 0x20].map(|size| self.chunk(size));
+        self.made.memory.write(name, b"VM/thread\0");
+        self.word(kind, name);
+        let object = POST + 2 * SLOT;
+        for (at, word) in [(object, 12), (object + 16, kind), (object + 32, thread)] {
+            self.word(at, word);
+        }
+        // Its neighbours stay in its own node after its end.
+        for (at, word) in [(thread, list), (thread + 8, list)] {
+            self.word(at, word);
+        }
+        let node = if has_ended { list } else { thread };
+        for (at, word) in [(list, node), (list + 8, node)] {
+            self.word(at, word);
+        }
+        (thread, object)
+    }
+
     /// Makes an object of another type of the one with this number; a root leads to it.
     fn rooted(&mut self, number: u64, flags: u64) -> u64 {
         let slot = POST + number * SLOT;
@@ -336,7 +356,7 @@ impl MarkedProcess {
 /// The object that is kept, or not.
 const KEPT: u64 = POST + SLOT;
 
-const WEAK: [(&str, WeakCase); 22] = [
+const WEAK: [(&str, WeakCase); 26] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -490,6 +510,42 @@ const WEAK: [(&str, WeakCase); 22] = [
     ("a stack of objects of another library", |process, sound| {
         let library = if sound { "/usr/lib/libstdc++.so.6" } else { "/usr/lib/queue.so" };
         process.room(library, 0x200);
+    }),
+    ("the room behind the entry of a global variable", |process, sound| {
+        const CODE: u64 = 0x7fd0_0000_0000;
+        let (start, end) = (CODE, CODE + PAGE);
+        let code =
+            MemoryRegion { start, end, executable: true, inode: 9, ..MemoryRegion::default() };
+        process.made.memory.map(code);
+        let [entry, variable] = [0x20, 0x40].map(|size| process.chunk(size));
+        for (at, word) in [(entry, variable), (entry + 8, 0x1_0007), (entry + 16, KEPT)] {
+            process.word(at, word);
+        }
+        process.word(variable + 16, CODE);
+        process.word(variable + 24, if sound { CODE } else { 0 });
+        process.word(ROOTS, entry);
+    }),
+    ("the compiler's list of contexts", |process, sound| {
+        let [fiber, newer, older] = [0x100, 0x20, 0x20].map(|size| process.chunk(size));
+        for (at, word) in [(newer, fiber + 16), (newer + 16, older), (older + 8, newer)] {
+            process.word(at, word);
+        }
+        process.word(fiber + 56, if sound { fiber } else { 0 });
+        process.word(fiber + 64, KEPT);
+        process.word(ROOTS, newer);
+    }),
+    ("a thread that has ended, where another thread was", |process, sound| {
+        let (thread, object) = process.ended_thread(sound);
+        process.word(ROOTS, thread);
+        process.word(thread + 64, KEPT);
+        process.word(object, 12);
+    }),
+    ("the stack of a thread that has ended", |process, sound| {
+        let (thread, object) = process.ended_thread(sound);
+        let stack = process.chunk(0x1010);
+        process.word(thread + 64, stack);
+        process.word(stack + 0x800, KEPT);
+        process.word(ROOTS, object);
     }),
     ("a compiled pattern", |process, sound| {
         let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));

@@ -5,7 +5,7 @@
 //! found to lead somewhere does, and more may.
 
 use super::fields::{CLASS_FIELDS, Reference};
-use super::forms::{HAS_GENERIC_FIELDS, NAMES, StTable};
+use super::forms::{GLOBAL_ENTRY, HAS_GENERIC_FIELDS, NAMES, StTable};
 use super::named::{ruby_data, with_tables};
 use super::told_structs::{BEFORE_CONTEXT, StructKinds, ToldStruct};
 use super::words::Words;
@@ -24,8 +24,7 @@ const VM: u64 = 1280;
 const CLASS: u64 = 88;
 const BODY: u64 = 272;
 const METHOD: u64 = 40;
-/// Bytes of a constant, and of the beginning of a global variable and of its entry (`rb_const_entry_t`; `struct rb_global_variable`;
-/// `struct rb_global_entry`).
+/// Bytes of a constant, and of the beginning of a global variable (`rb_const_entry_t`; `struct rb_global_variable`).
 const CONSTANT: u64 = 24;
 const GLOBAL: u64 = 16;
 /// Instance variables of one object at most.
@@ -246,10 +245,8 @@ impl ToldChunks<'_> {
         let has_file = third < 16 || is(third);
         if first & 0xffff_ffff < CONSTANT_FLAGS && first >> 32 < 1 << 24 && is_value && has_file {
             self.add(at, CONSTANT);
-        } else if second >> 4 == key
-            && [16, 24].iter().all(|offset| self.words.is_code(self.word(first, *offset)))
-        {
-            self.add(at, GLOBAL);
+        } else if second >> 4 == key && self.words.is_global_variable(first) {
+            self.add(at, GLOBAL_ENTRY);
             self.add(first, GLOBAL);
         }
     }
