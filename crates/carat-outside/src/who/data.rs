@@ -259,6 +259,18 @@ impl Way {
         common
     }
 
+    /// The same with any symbol in place of each.
+    #[must_use]
+    pub fn of_any_symbol(&self) -> Self {
+        let mut any = self.clone();
+        for step in &mut any.steps {
+            if matches!(step.link, WayLink::Symbol(_)) {
+                step.link = WayLink::Symbol(String::new());
+            }
+        }
+        any
+    }
+
     /// What keeps the object, without the object itself; of threads also what they run.
     pub fn keeper(&self) -> String {
         let (text, object) = (self.to_string(), self.object.to_string());

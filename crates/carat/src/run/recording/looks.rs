@@ -41,6 +41,9 @@ pub(super) struct KeptWatch {
     /// The newest reading, until it is taken.
     kept: Option<KeptReading>,
     refusal: Option<String>,
+    /// Readings of who keeps the classes that grew by then, with which the last one is compared, and these classes.
+    early: Vec<OutsideReading>,
+    asked: BTreeSet<String>,
     /// Whether any reading said what the whole tree keeps.
     is_known: bool,
 }
@@ -71,6 +74,8 @@ impl KeptWatch {
             readings: Vec::new(),
             kept: None,
             refusal: None,
+            early: Vec::new(),
+            asked: BTreeSet::new(),
             is_known: false,
         }
     }
@@ -88,7 +93,12 @@ impl KeptWatch {
         // From the beginning, so that the user's interval does not grow by the reading.
         self.due = now.elapsed + self.every.unwrap_or_default();
         let memory = memory_gate(&ProcRoot::default(), |_| {});
-        let options = LookOptions { owners: true, reach: true, memory, ..LookOptions::default() };
+        let (_, mut growing) = self.growing();
+        growing.retain(|class| !self.asked.contains(&class.class));
+        let who = wanted(&growing).filter(|_| self.asked.len() < NAMED);
+        self.asked.extend(who.iter().flat_map(|who| who.classes.iter().cloned()));
+        let options =
+            LookOptions { owners: true, reach: true, who, memory, ..LookOptions::default() };
         let thread = thread::spawn(move || read_outside(&members, &options));
         self.running = Some((now, thread));
     }
@@ -126,6 +136,9 @@ impl KeptWatch {
         }
         self.is_known |= kept.is_some();
         self.kept = kept;
+        if reading.processes.iter().any(|census| census.who.is_some()) {
+            self.early.push(reading);
+        }
     }
 
     /// The time until the next reading, after one that took so much processor time; `None` where it failed.
@@ -154,8 +167,7 @@ impl KeptWatch {
             let note = self.every.is_some().then_some(note);
             return WatchEnd { classes: Vec::new(), note, unread };
         }
-        let (series, unit) = self.series();
-        let mut classes = growing_classes(&series, unit, &BTreeMap::new());
+        let ((series, unit), mut classes) = self.growing();
         // One more reading, so only where a class grows.
         if !classes.is_empty() {
             let last = last_reading(members, &classes);
@@ -164,10 +176,21 @@ impl KeptWatch {
                 let points = series.get(&class.class);
                 let ends = points.and_then(|points| points.first().zip(points.last()));
                 let grown = ends.map_or(0.0, |(first, last)| class.rate * (last.0 - first.0));
-                class.kept_by = keeper(&last, &class.class, grown);
+                class.kept_by = keeper(&last, &class.class, grown)
+                    .or_else(|| grown_keeper(&self.early, &last, &class.class, grown));
             }
         }
         WatchEnd { classes, note: None, unread }
+    }
+
+    /// The classes that grow by the readings so far; none while these are too few.
+    fn growing(&self) -> ((ClassSeries, ProgressUnit), Vec<ClassGrowth>) {
+        let (series, unit) = self.series();
+        let classes = match self.readings.len() < FEWEST {
+            true => Vec::new(),
+            false => growing_classes(&series, unit, &BTreeMap::new()),
+        };
+        ((series, unit), classes)
     }
 
     fn series(&self) -> (ClassSeries, ProgressUnit) {
@@ -251,10 +274,7 @@ fn objects_by_class(reading: &OutsideReading) -> BTreeMap<String, u64> {
 /// A reading of processes that still run: how large objects are, and who keeps those of the growing classes.
 fn last_reading(members: &[Identity], growing: &[ClassGrowth]) -> OutsideReading {
     let memory = memory_gate(&ProcRoot::default(), |_| {});
-    // Objects of Ruby's own have no holder that a person can name.
-    let named = growing.iter().map(|class| &class.class).filter(|class| !class.starts_with('('));
-    let classes: Vec<String> = named.take(NAMED).cloned().collect();
-    let who = (!classes.is_empty()).then_some(WhoRequest { classes, ..WhoRequest::default() });
+    let who = wanted(growing);
     let options = LookOptions { owners: true, held: true, who, memory, ..LookOptions::default() };
     let read = || read_outside(members, &options);
     let is_answered = |reading: &OutsideReading| {
@@ -262,6 +282,14 @@ fn last_reading(members: &[Identity], growing: &[ClassGrowth]) -> OutsideReading
     };
     // A collection may have been at work; once more it rarely is.
     (1..LAST_READINGS).map(|_| read()).find(is_answered).unwrap_or_else(read)
+}
+
+/// The question who keeps the objects of growing classes; `None` if no person could name a holder of them.
+fn wanted(growing: &[ClassGrowth]) -> Option<WhoRequest> {
+    // Those of Ruby's own have none.
+    let named = growing.iter().map(|class| &class.class).filter(|class| !class.starts_with('('));
+    let classes: Vec<String> = named.take(NAMED).cloned().collect();
+    (!classes.is_empty()).then_some(WhoRequest { classes, ..WhoRequest::default() })
 }
 
 /// Whether a reading names who keeps the wanted classes and knows the size of their objects.
@@ -291,33 +319,96 @@ fn bytes_each(reading: &OutsideReading) -> BTreeMap<String, f64> {
 /// What keeps the objects of a class that were added, if it is certain for most of these: even if every object that is kept in
 /// another way were one of them.
 fn keeper(reading: &OutsideReading, class: &str, grown: f64) -> Option<Way> {
-    let mut ways: Vec<(Way, u64)> = Vec::new();
-    let mut all = 0;
-    for census in &reading.processes {
-        let classes = &census.who.as_ref()?.classes;
-        let of_class = |one: &&ClassHolders| one.name == class;
-        for class in classes.iter().filter(of_class) {
-            // Where garbage is unknown, all of what no way was found to may be kept in others.
-            all += class.objects.saturating_sub(class.garbage_objects.unwrap_or(0));
-            for counted in &class.ways {
-                let common = counted.way.common();
-                match ways.iter_mut().find(|(way, _)| *way == common) {
-                    Some((_, objects)) => *objects += counted.objects,
-                    None => ways.push((common, counted.objects)),
+    let kept = ClassKept::of(reading, class)?;
+    let (way, objects) = kept.ways.iter().max_by_key(|(_, objects)| *objects)?;
+    let others = kept.objects.saturating_sub(*objects) as f64;
+    (grown > 0.0 && others <= grown * OTHERS).then(|| way.clone())
+}
+
+/// What keeps the objects of a class that were added from the first reading that knows it to the last one, if as good as all were added to what it keeps, and
+/// they are enough to stand for all that were added.
+fn grown_keeper(
+    early: &[OutsideReading],
+    last: &OutsideReading,
+    class: &str,
+    grown: f64,
+) -> Option<Way> {
+    let early = early.iter().find_map(|reading| ClassKept::of(reading, class))?;
+    let last = ClassKept::of(last, class).filter(|last| !early.is_open && !last.is_open)?;
+    let added = last.objects.saturating_sub(early.objects) as f64;
+    let (way, objects) = last
+        .ways
+        .iter()
+        .map(|(way, objects)| (way, objects.saturating_sub(early.most_by(way))))
+        .max_by_key(|(_, objects)| *objects)?;
+    let is_most = objects as f64 >= added * (1.0 - OTHERS);
+    (grown > 0.0 && added >= grown * OTHERS && is_most).then(|| way.clone())
+}
+
+/// What keeps the objects of one class, in all processes.
+#[derive(Default)]
+struct ClassKept {
+    /// Objects that are not known to be garbage.
+    objects: u64,
+    /// Whether some of them may be garbage.
+    is_open: bool,
+    /// Objects by way, without those of ways with few.
+    ways: Vec<(Way, u64)>,
+    /// Objects that a way which is not listed may have at most.
+    unlisted: u64,
+}
+
+impl ClassKept {
+    /// `None` if nothing was asked about the class, or one of the processes does not say.
+    fn of(reading: &OutsideReading, class: &str) -> Option<Self> {
+        let mut found = None;
+        for census in &reading.processes {
+            let classes = &census.who.as_ref()?.classes;
+            let of_class = |one: &&ClassHolders| one.name == class;
+            for class in classes.iter().filter(of_class) {
+                found.get_or_insert_with(Self::default).add(class);
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, class: &ClassHolders) {
+        // Where garbage is unknown, all of what no way was found to may be kept in others.
+        self.objects += class.objects.saturating_sub(class.garbage_objects.unwrap_or(0));
+        self.is_open |= class.garbage_objects.is_none();
+        // The commonest are listed.
+        let least = class.ways.iter().map(|counted| counted.objects).min();
+        self.unlisted += class.other_objects.min(least.unwrap_or(u64::MAX));
+        for counted in &class.ways {
+            let common = counted.way.common();
+            let any = common.of_any_symbol();
+            // A thread has one value of each.
+            let in_thread = common.steps.first().is_some_and(|step| step.of.name == "Thread");
+            let common = if in_thread && counted.objects > 1 { any.clone() } else { common };
+            match self.ways.iter_mut().find(|(way, _)| way.of_any_symbol() == any) {
+                Some((way, objects)) => {
+                    // As the tags of each request, in the variables of whatever thread answered it.
+                    *way = if *way == common { common } else { any };
+                    *objects += counted.objects;
                 }
+                None => self.ways.push((common, counted.objects)),
             }
         }
     }
-    let (way, objects) = ways.into_iter().max_by_key(|(_, objects)| *objects)?;
-    let others = all.saturating_sub(objects) as f64;
-    (grown > 0.0 && others <= grown * OTHERS).then_some(way)
+
+    /// Objects that a way has at most.
+    fn most_by(&self, way: &Way) -> u64 {
+        let any = way.of_any_symbol();
+        let listed = self.ways.iter().find(|(one, _)| one.of_any_symbol() == any);
+        listed.map_or(self.unlisted, |(_, objects)| objects + self.unlisted)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use carat_outside::owners::{HolderAmount, OwnerCensus, ReachCensus};
-    use carat_outside::who::{CountedWay, Holder, WhoCensus};
+    use carat_outside::who::{CountedWay, Holder, WayLink, WayStep, WhoCensus};
 
     const AT: Progress = Progress { elapsed: Duration::from_secs(9), requests: Some(90) };
 
@@ -362,9 +453,61 @@ mod tests {
         // All of the growth may be among the hundred that are kept otherwise.
         assert_eq!(keeper(&both, "Post", 200.0), None);
         assert_eq!(keeper(&both, "Page", 500.0), None);
+        // Values in two hashes, or in the variables of a thread, of which the reading names one.
+        let value = |symbol: &str, of: &str| {
+            let of =
+                Holder { name: of.into(), thread: Some((8, "puma".into())), ..Holder::default() };
+            let step = WayStep { link: WayLink::Symbol(symbol.into()), of };
+            let object = Holder { name: "Post".into(), ..Holder::default() };
+            CountedWay { objects: 450, way: Way { object, steps: vec![step], root: None } }
+        };
+        let kept_by = |one, other| {
+            let found = reading_of(1000, vec![one, other]);
+            keeper(&found, "Post", 900.0).unwrap().keeper()
+        };
+        let by_hash = |one, other| kept_by(value(one, "Hash"), value(other, "Hash"));
+        assert_eq!(by_hash("one", "one"), "[:one] of Hash ← …");
+        assert_eq!(by_hash("one", "two"), "the value of a symbol in Hash ← …");
+        let by_thread = kept_by(value("tags:1", "Thread"), value("tags:1", "Thread"));
+        assert_eq!(by_thread, "the value of a symbol in Thread ← …");
         let mut unknown = both;
         unknown.processes.push(census(8, 1, 1, None));
         assert_eq!(keeper(&unknown, "Post", 500.0), None);
+    }
+
+    #[test]
+    fn where_much_was_kept_before_the_holder_is_the_one_whose_objects_grew() {
+        let way = |name: &str, objects| {
+            let object = Holder { name: name.into(), ..Holder::default() };
+            CountedWay { objects, way: Way { object, ..Way::default() } }
+        };
+        let reading_of = |objects, garbage, ways: [u64; 2], other| {
+            let class = ClassHolders {
+                name: "Post".into(),
+                objects,
+                garbage_objects: garbage,
+                ways: vec![way("Table", ways[0]), way("Leak", ways[1])],
+                other_ways: 9,
+                other_objects: other,
+                ..ClassHolders::default()
+            };
+            let who = WhoCensus { classes: vec![class], ..WhoCensus::default() };
+            reading(vec![Census { who: Some(who), ..census(7, 1, 1, None) }])
+        };
+        let before = reading_of(5300, Some(0), [5000, 100], 200);
+        let named = |last: &OutsideReading, grown| {
+            grown_keeper(std::slice::from_ref(&before), last, "Post", grown)
+                .map(|way| way.object.name)
+        };
+        let later = reading_of(6300, Some(0), [5000, 1090], 210);
+        assert_eq!(keeper(&later, "Post", 1000.0), None);
+        // A way with fewer may have had a hundred before, too.
+        assert_eq!(named(&later, 1000.0).as_deref(), Some("Leak"));
+        // Too few of all that were added, and none.
+        assert_eq!((named(&later, 6000.0), named(&before, 1000.0)), (None, None));
+        // Spread over several holders, and not known to be no garbage.
+        assert_eq!(named(&reading_of(6300, Some(0), [5000, 700], 600), 1000.0), None);
+        assert_eq!(named(&reading_of(6300, None, [5000, 1090], 210), 1000.0), None);
     }
 
     #[test]
