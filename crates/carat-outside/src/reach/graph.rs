@@ -281,7 +281,7 @@ impl<'a> Graph<'a> {
 
     /// The tables of maps that keep their contents only weakly, the chunks of such sets, and threads that have ended.
     fn special_structs(&mut self, structs: &[(u64, u64)]) {
-        let mut kinds = StructKinds::default();
+        let mut kinds = StructKinds::new();
         let (mut pairs, mut threads, mut fibers) = (Vec::new(), Vec::new(), Vec::new());
         for (slot, bytes) in structs {
             let Some(view) = self.words.view(*slot, *bytes) else { continue };

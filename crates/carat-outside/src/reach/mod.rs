@@ -17,6 +17,7 @@ mod named;
 pub(crate) mod record;
 pub(crate) mod shapes;
 mod struct_kinds;
+mod struct_types;
 pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,11 @@
-//! Structs of C with which Ruby's collector deals in a way of its own, told by the name of their type (`rb_data_type_t`, whose first
-//! word is the name).
+//! Structs of C with which Ruby's collector deals in a way of its own, told by the name of their type.
 //!
 //! `ObjectSpace::WeakMap`, `ObjectSpace::WeakKeyMap`, and from 4.0 on Ruby's own sets of shared strings and of symbols do not keep their
 //! contents alive. Threads that have ended are not kept by all that still leads to them ([`super::finished`]).
 
 use super::fields::SlotView;
 use super::forms::TableKind;
-use crate::hash::AddressMap;
-use crate::memory::Memory;
+use super::struct_types::StructTypes;
 use carat_ruby::version::OBJECT_FIELDS_OUTSIDE_BY_FLAG;
 
 /// Names of types (weakmap.c, before 3.3 gc.c; concurrent_set.c; vm.c; cont.c).
@@ -34,19 +32,20 @@ pub(super) enum StructKind {
     Fiber,
 }
 
-/// What was found of each type of struct.
-#[derive(Debug, Default)]
-pub(super) struct StructKinds {
-    by_type: AddressMap<Option<StructKind>>,
-}
+/// The types of such structs.
+pub(super) struct StructKinds(StructTypes<StructKind>);
 
 impl StructKinds {
+    pub(super) fn new() -> Self {
+        Self(StructTypes::new(&TYPES))
+    }
+
     /// What a struct of C is, if it is one of these.
     pub(super) fn kind_of(&mut self, view: &SlotView<'_>) -> Option<StructKind> {
         // From 4.0 on the instance variables come first, and low bits of the type's address are flags.
         let later = OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(view.heap.version());
         let at = view.memory.word_at(view.address, if later { 24 } else { 16 })? & !7;
-        *self.by_type.entry(at).or_insert_with(|| kind_of_type(view.memory, at))
+        self.0.find(view.memory, at)
     }
 }
 
@@ -61,13 +60,4 @@ pub(super) fn words_of_map(view: &SlotView<'_>, each: &mut dyn FnMut(u64)) {
     let inside = (view.address + 16..view.end()).step_by(8);
     let outside = (outside..outside.saturating_add(STRUCT)).step_by(8);
     inside.chain(outside).filter_map(|at| view.memory.word(at)).for_each(each);
-}
-
-fn kind_of_type(memory: &dyn Memory, at: u64) -> Option<StructKind> {
-    let name = memory.word(at)?;
-    let is = |text: &str| {
-        let bytes = memory.copy(name, text.len() as u64 + 1);
-        bytes.is_some_and(|bytes| bytes.strip_suffix(&[0]) == Some(text.as_bytes()))
-    };
-    TYPES.into_iter().find(|(text, _)| is(text)).map(|(_, kind)| kind)
 }

@@ -7,7 +7,7 @@
 use super::fields::{CLASS_FIELDS, Reference};
 use super::forms::{GLOBAL_ENTRY, HAS_GENERIC_FIELDS, NAMES, StTable};
 use super::named::{ruby_data, with_tables};
-use super::told_structs::{BEFORE_CONTEXT, StructKinds, ToldStruct};
+use super::told_structs::{BEFORE_CONTEXT, ToldStruct, ToldStructs};
 use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::AddressSet;
@@ -82,7 +82,7 @@ impl ToldChunks<'_> {
 
     /// What every object says.
     fn slots(&mut self) {
-        let mut kinds = StructKinds::default();
+        let mut kinds = ToldStructs::new();
         let mut threads = Vec::new();
         let heap = self.words.heap;
         for page in heap.pages() {

@@ -1,10 +1,9 @@
 //! Structs of C that objects of Ruby's own classes have, told by the name of their type.
 
 use super::fields::SlotView;
+use super::struct_types::StructTypes;
 use super::words::Words;
-use crate::hash::AddressMap;
 use crate::malloc::Chunk;
-use crate::memory::Memory;
 
 /// Bytes of a thread before the address of its context, at most, and of a fiber before its context.
 pub(super) const BEFORE_CONTEXT: u64 = 96;
@@ -15,7 +14,7 @@ const LEAST_CONTEXT: u64 = 304;
 /// Bytes of a context in which it says whose it is.
 const OWNERS: u64 = 96;
 
-/// Types (`rb_data_type_t`, whose first word is the name), and how many bytes of a struct are read: no more than it has from 2.7 to
+/// Names of types, and how many bytes of a struct are read: no more than it has from 2.7 to
 /// 3.4.
 const TYPES: [(&str, ToldStruct); 10] = [
     ("VM/thread", ToldStruct::Thread(352)),
@@ -41,29 +40,20 @@ pub(super) enum ToldStruct {
     Fiber,
 }
 
-/// The structs of each type.
-#[derive(Debug, Default)]
-pub(super) struct StructKinds {
-    by_type: AddressMap<Option<ToldStruct>>,
-}
+/// The types of such structs.
+pub(super) struct ToldStructs(StructTypes<ToldStruct>);
 
-impl StructKinds {
+impl ToldStructs {
+    pub(super) fn new() -> Self {
+        Self(StructTypes::new(&TYPES))
+    }
+
     /// What is known of the struct of an object that has one outside of its slot.
     pub(super) fn kind_of(&mut self, view: &SlotView<'_>) -> Option<ToldStruct> {
         // 1: the object has a type, and its struct is not in the slot (`typed_flag`, rtypeddata.h).
         view.memory.word_at(view.address, 24).filter(|flag| *flag == 1)?;
-        let at = view.memory.word_at(view.address, 16)?;
-        *self.by_type.entry(at).or_insert_with(|| kind_of_type(view.memory, at))
+        self.0.find(view.memory, view.memory.word_at(view.address, 16)?)
     }
-}
-
-fn kind_of_type(memory: &dyn Memory, at: u64) -> Option<ToldStruct> {
-    let name = memory.word(at)?;
-    let is = |text: &str| {
-        let bytes = memory.copy(name, text.len() as u64 + 1);
-        bytes.is_some_and(|bytes| bytes.strip_suffix(&[0]) == Some(text.as_bytes()))
-    };
-    TYPES.into_iter().find(|(text, _)| is(text)).map(|(_, kind)| kind)
 }
 
 impl Words<'_> {
