@@ -146,9 +146,9 @@ fn a_compiler_that_starts_late_is_no_leak_and_the_recording_says_why() {
     for part in [TrackedPart::Memory, TrackedPart::Private, TrackedPart::MallocLive] {
         let found = recording.growth.iter().find(|one| one.part == part).unwrap();
         assert_eq!(found.kind, GrowthKind::Undecided, "{found:?}");
-        // A part may have too few readings, which is undecided, too.
-        let grown = found.rate.unwrap_or_default() * found.over;
-        assert!(found.compiler.is_none_or(|most| grown < most), "{found:?}");
+        // A part may have too few readings, which is undecided, too. The rate of few requests is no exact one.
+        let grown = found.interval.unwrap_or_default().0 * found.over;
+        assert!(found.compiler.is_none_or(|most| grown <= most), "{found:?}");
     }
     folder.assert_nothing_left();
 }
