@@ -18,10 +18,11 @@ delivered = lambda do
    defined?(CaratRuntime) && !CaratRuntime.setting("trim").nil?, IO.popen(["env"], &:read).scan(settings)]
 end
 run lambda { |_env|
-  # Renamed, because a server may be killed while it writes.
-  seen = File.join(ENV.fetch("SEEN"), Process.pid.to_s)
-  File.write(seen + ".new", delivered.call.inspect)
-  File.rename(seen + ".new", seen)
+  # Renamed, because a server may be killed while it writes. Its threads answer at the same time.
+  seen = ENV.fetch("SEEN")
+  own = [seen, Process.pid, Thread.current.object_id].join(".")
+  File.write(own, delivered.call.inspect)
+  File.rename(own, File.join(seen, Process.pid.to_s))
   [200, { "content-type" => "text/plain" }, ["served"]]
 }
 "#;
