@@ -27,6 +27,9 @@ const FEATURES: u64 = 7;
 const LINKS: u64 = 48;
 /// Bytes that malloc may hand out beyond those that were asked for, where the rest would be too small for a chunk.
 const SPARE: u64 = 16;
+/// Alignment of chunks with a header, and bytes of the smallest one (`MALLOC_ALIGNMENT`, `MINSIZE`, malloc/malloc.c).
+const ALIGNMENT: u64 = 16;
+const LEAST_CHUNK: u64 = 32;
 
 /// What a chunk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -112,7 +115,12 @@ impl Chunk {
         match self.form {
             ChunkForm::Headed => {
                 let payload = self.user_end().saturating_sub(self.user());
-                payload >= bytes && payload <= bytes + 8 + SPARE
+                if payload < bytes {
+                    return false;
+                }
+                let size = (bytes + 8).next_multiple_of(ALIGNMENT);
+                let least = if size < LEAST_CHUNK { LEAST_CHUNK } else { size };
+                payload + 8 <= least + SPARE
             }
             ChunkForm::Bare => match class_size(bytes) {
                 Some(size) => self.size == size,

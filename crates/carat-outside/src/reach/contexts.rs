@@ -5,9 +5,10 @@
 //! frames from the newest to the end; what lies between is old.
 
 use super::words::Words;
+use crate::hash::AddressSet;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
-use crate::memory::MemoryRegion;
+use crate::memory::{MemoryRegion, PAGE};
 use std::ops::Range;
 
 /// Bytes of chunks that can hold a context: those of a fiber or a thread.
@@ -25,9 +26,34 @@ const FIBER_WITHIN: u64 = 96;
 /// Bytes of the registers that a context saves behind the bounds of its machine stack (`jmp_buf`), with what precedes them.
 const REGISTERS: u64 = 224;
 
+/// Bytes of what Ruby knows of stacks that it made at once, and stacks of them at most (`struct fiber_pool_allocation`, cont.c).
+const STACKS: [u64; 2] = [48, 64];
+const MOST_STACKS: u64 = 1 << 20;
+
+/// Stacks for fibers that Ruby made at once, from the first address on, each with a guard page below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FiberStacks {
+    start: u64,
+    stride: u64,
+    count: u64,
+}
+
+impl FiberStacks {
+    /// The stacks on which nobody runs, of those who run with a stack of Ruby at these addresses.
+    pub(super) fn without(&self, running: &AddressSet) -> impl Iterator<Item = (u64, u64)> {
+        let of = |at: u64| at.checked_sub(self.start).map(|bytes| bytes / self.stride);
+        let taken: AddressSet = running.iter().filter_map(|at| of(*at)).collect();
+        let free = (0..self.count).filter(move |number| !taken.contains(number));
+        free.map(|number| self.start + number * self.stride)
+            .map(|start| (start, start + self.stride))
+    }
+}
+
 /// A context in a chunk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Context {
+    /// Its address.
+    pub(crate) address: u64,
     /// The VM stack as a whole.
     pub(crate) vm_stack: (u64, u64),
     /// Parts of stacks that are in use.
@@ -36,6 +62,13 @@ pub(crate) struct Context {
     pub(crate) machine_mapping: Option<(u64, u64)>,
     /// Saved registers: only objects count, because other words are old.
     pub(crate) registers: Option<(u64, u64)>,
+}
+
+impl Context {
+    /// Bytes between its address and that of the registers it saves.
+    pub(super) fn bytes_before_registers(&self) -> Option<u64> {
+        Some(self.registers?.0 - self.address)
+    }
 }
 
 impl Words<'_> {
@@ -59,6 +92,7 @@ impl Words<'_> {
             return None;
         }
         let mut context = Context {
+            address: chunk.user() + at as u64 * 8,
             vm_stack: (stack, end),
             live: vec![(stack, top + 8), (frame, end)],
             ..Context::default()
@@ -80,6 +114,26 @@ impl Words<'_> {
         let fiber = self.chunks.get(self.chunks.find(context)?)?.user();
         let mut within = (0..FIBER_WITHIN).step_by(8);
         within.any(|at| self.memory.word_at(context, at) == Some(fiber)).then_some(8..LISTED)
+    }
+
+    /// The stacks for fibers, if a chunk is what Ruby knows of them: {start, bytes of one, with its guard page, number}. It reuses a stack
+    /// without clearing it.
+    pub(super) fn stacks_of_fibers(&self, chunk: &Chunk) -> Option<FiberStacks> {
+        let word = |at: u64| self.memory.word_at(chunk.user(), at);
+        let (start, bytes, stride, count) = (word(0)?, word(8)?, word(16)?, word(24)?);
+        let sound = bytes > 0
+            && bytes.checked_add(PAGE) == Some(stride)
+            && [start, bytes].into_iter().all(|one| one.is_multiple_of(PAGE))
+            && (1..MOST_STACKS).contains(&count)
+            && STACKS.into_iter().any(|bytes| chunk.fits(bytes));
+        let end = stride.checked_mul(count).and_then(|all| start.checked_add(all));
+        let last = end.filter(|_| sound)?.checked_sub(PAGE)?;
+        let is_stack = |at: u64| {
+            self.memory.region(at).is_some_and(|region| region.writable && is_fiber_stack(region))
+                && self.chunks.find(at).is_none()
+                && self.heap.page_at(at).is_none()
+        };
+        (is_stack(start + PAGE) && is_stack(last)).then_some(FiberStacks { start, stride, count })
     }
 
     fn is_context(&self, words: &[u64]) -> bool {

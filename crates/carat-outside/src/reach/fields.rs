@@ -70,7 +70,7 @@ impl SlotView<'_> {
         SlotHead { flags: self.flags, class: 0 }.slot_type()
     }
 
-    fn word(&self, offset: u64) -> u64 {
+    pub(super) fn word(&self, offset: u64) -> u64 {
         let at_hand = self.contents.and_then(|bytes| word_in(bytes, offset as usize));
         at_hand.or_else(|| self.memory.word_at(self.address, offset)).unwrap_or(0)
     }
@@ -320,11 +320,19 @@ impl SlotView<'_> {
     /// References of Ruby's internal objects, whose second word is no class.
     fn internal(&self, each: &mut dyn FnMut(Reference)) {
         match imemo_kind(self.flags, self.heap.version()) {
-            Some("callcache") if CALL_CACHES_HOLD_METHODS.contains(self.heap.version()) => {
+            // One without a class is no longer valid, and the collector takes it from the call (`vm_cc_invalidated_p`, vm_callinfo.h).
+            Some("callcache")
+                if CALL_CACHES_HOLD_METHODS.contains(self.heap.version()) && self.word(8) != 0 =>
+            {
                 each(Reference::Value(self.word(16)));
             }
             Some("callcache") => {}
             Some("env") => self.captured(each),
+            // {nodes; the first of them, which stays when they are freed, …} (`rb_ast_dispose`, node.c).
+            Some("ast") => {
+                each(Reference::Words(self.at(8), self.at(16)));
+                each(Reference::Words(self.at(24), self.end()));
+            }
             _ => each(Reference::Words(self.at(8), self.end())),
         }
     }

@@ -8,7 +8,7 @@ use crate::hash::AddressSet;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::Memory;
-use carat_ruby::version::{CALL_CACHES_IN_LIST, SUBCLASSES_LINKED_ONE_WAY};
+use carat_ruby::version::{CALL_CACHES_IN_LIST, SUBCLASSES_LINKED_ONE_WAY, V2_7, VersionRange};
 use std::ops::Range;
 
 /// Entries of a table that are examined.
@@ -35,6 +35,11 @@ pub(super) const GLOBAL_ENTRY: u64 = 16;
 /// The scope of a name, and that of global variables (`ID_SCOPE_MASK`, `ID_GLOBAL`, template/id.h.tmpl).
 const SCOPE: u64 = 0xe;
 const GLOBAL_SCOPE: u64 = 6;
+
+/// Versions with one cache of methods for all classes, its entries, and bytes of each (`global_method_cache`, vm_method.c).
+const METHOD_CACHE: VersionRange = VersionRange::up_to(V2_7);
+const METHOD_CACHE_ENTRIES: u64 = 2048;
+const METHOD_CACHE_ENTRY: u64 = 40;
 
 /// Descriptors of heap pages in a row that only the list of all of them has; an empty Ruby has dozens.
 const FEW_PAGES: u64 = 3;
@@ -189,6 +194,18 @@ impl Words<'_> {
                 word.is_some_and(|word| descriptors.contains(&word))
             })
         })
+    }
+
+    /// Whether a chunk is the cache of methods of all classes of Ruby 2.7: {state, class, name, method, class} each, which keep nothing
+    /// (`struct cache_entry`, vm_method.c).
+    pub(super) fn is_method_cache(&self, chunk: &Chunk) -> bool {
+        let word = |at: u64| self.memory.word_at(chunk.user(), at).unwrap_or(u64::MAX);
+        METHOD_CACHE.contains(self.heap.version())
+            && chunk.fits(METHOD_CACHE_ENTRY * METHOD_CACHE_ENTRIES)
+            && (0..SAMPLE).all(|entry| {
+                let at = entry * METHOD_CACHE_ENTRY;
+                [at, at + 8, at + 16].into_iter().all(|at| word(at) <= u64::from(u32::MAX))
+            })
     }
 
     /// What is in use of a chunk that is the entry of a global variable.

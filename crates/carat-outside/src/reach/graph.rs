@@ -1,6 +1,6 @@
 //! What is known of a process before its objects are marked: which chunks belong to whom, and which words are no references.
 
-use super::contexts::Context;
+use super::contexts::{Context, FiberStacks};
 use super::fields::{Reference, SlotView};
 use super::forms::{NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
@@ -23,10 +23,8 @@ use std::ops::{Range, RangeInclusive};
 /// Bytes of chunks that may be the VM, or what the collector knows of the heap: some 1 to 7 kB (`rb_vm_t`, `rb_objspace_t`).
 const LARGE: RangeInclusive<u64> = 512..=32_768;
 
-/// Where in the body of bytecode the address can stand of what is known of its instructions, and bytes of that of one: with a node from
-/// 3.1 on (`rb_iseq_constant_body`, vm_core.h).
-const CODE_LINES: Range<u64> = 96..168;
-const LINE_BYTES: [u64; 2] = [8, 12];
+/// Bytes of the name of an environment variable, with what ends it, that are looked at.
+const LONGEST_NAME: u64 = 64;
 
 /// The process as its objects are marked.
 pub(super) struct Graph<'a> {
@@ -40,7 +38,7 @@ pub(super) struct Graph<'a> {
     /// Tables of Ruby itself that are special, by the number of their header's chunk.
     pub(super) tables: AddressMap<(StTable, TableKind)>,
     /// The bytes of chunks with old words that may refer to something, by number.
-    used: AddressMap<Range<u64>>,
+    pub(super) used: AddressMap<Range<u64>>,
     /// The structs of threads that have ended, by the number of their chunk.
     pub(super) finished: AddressMap<()>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
@@ -53,6 +51,10 @@ pub(super) struct Graph<'a> {
     pub(super) contexts: AddressMap<Context>,
     /// Data of libraries, stacks, and other memory that is searched for pointers.
     pub(super) ground: Vec<GroundPages>,
+    /// Stacks that Ruby made for fibers.
+    fiber_stacks: Vec<FiberStacks>,
+    /// The stacks of Ruby of those who run and do not say where their machine stack ends.
+    pub(super) running: AddressSet,
     /// Stacks of which only a part is in use, by address.
     old_stacks: Vec<(u64, u64)>,
 }
@@ -78,6 +80,8 @@ impl<'a> Graph<'a> {
                 GroundKind::Other => false,
             });
         }
+        // The loader knows no objects, and its lists have room with old words (`add_to_global_update`, elf/dl-open.c of glibc).
+        ground.retain(|pages| !matches!(&pages.kind, GroundKind::Library(name) if is_loader(name)));
         let mut graph = Self {
             words,
             objects: NumberSet::new(slots as usize),
@@ -91,6 +95,8 @@ impl<'a> Graph<'a> {
             generic_fields: AddressMap::default(),
             contexts: AddressMap::default(),
             ground,
+            fiber_stacks: Vec::new(),
+            running: AddressSet::default(),
             old_stacks: Vec::new(),
         };
         // In this order: what belongs to the collector or to a slot is no structure that is known by its form.
@@ -102,7 +108,8 @@ impl<'a> Graph<'a> {
         graph.special_structs(&structs);
         graph.promoted_list();
         graph.exception_pools();
-        graph.old_stacks.sort_unstable();
+        graph.environment();
+        graph.old_stacks();
         graph
     }
 
@@ -138,24 +145,6 @@ impl<'a> Graph<'a> {
             }
         }
         structs
-    }
-
-    /// The instructions of bytecode, behind which are old words, and what it knows of them, which has only numbers: line, node and
-    /// events of each (`struct iseq_insn_info_entry`, iseq.h).
-    fn code(&mut self, view: &SlotView<'_>) {
-        let Some(body) = view.code_body() else { return };
-        let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
-        let size = word(0) >> 32;
-        let instructions = self.words.buffer(word(8), size * 8);
-        self.used.extend(instructions.map(|chunk| (chunk as u64, 0..size * 8)));
-        let lines = CODE_LINES.step_by(8).find_map(|at| {
-            // {lines, positions, which are freed when they are indexed; how many, index} (`insns_info`, vm_core.h).
-            let number = word(at + 16) & u64::from(u32::MAX);
-            let (chunk, found) = self.words.chunk_at(word(at)).filter(|_| word(at + 8) == 0)?;
-            let fits = LINE_BYTES.into_iter().any(|bytes| found.fits(number * bytes));
-            (number > 0 && fits && self.words.chunk_at(word(at + 24)).is_some()).then_some(chunk)
-        });
-        self.used.extend(lines.map(|chunk| (chunk as u64, 0..0)));
     }
 
     fn own(&mut self, object: u64, reference: Reference) {
@@ -206,6 +195,8 @@ impl<'a> Graph<'a> {
             }
             if self.words.is_mark_stack(&chunk) {
                 self.owned[number] = true;
+            } else if self.words.is_method_cache(&chunk) {
+                self.used.insert(number as u64, 0..0);
             } else if self.words.is_list_of_pages(&chunk, &descriptors) {
                 self.owned[number] = true;
                 lists.insert(chunk.user());
@@ -216,6 +207,8 @@ impl<'a> Graph<'a> {
                 self.own_chunk(entries);
             } else if let Some(context) = self.words.context_in(&chunk) {
                 self.context(number, context);
+            } else if let Some(stacks) = self.words.stacks_of_fibers(&chunk) {
+                self.fiber_stacks.push(stacks);
             } else if let Some(used) =
                 self.words.listed_context(&chunk).or_else(|| self.words.global_entry(&chunk))
             {
@@ -304,7 +297,7 @@ impl<'a> Graph<'a> {
         }
         // After the walk, which borrows the list of tables.
         pairs.iter().for_each(|table| self.own_pairs(table));
-        self.finished_threads(&threads, &fibers);
+        self.threads(&threads, &fibers);
     }
 
     /// From 3.3 on a pair lies in a chunk of its own, which the collector's list of weak references leads to as well.
@@ -319,26 +312,34 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The records with the instance variables of objects that have no room for any: a number, as many variables as the shape of the
-    /// object says, and room for more (`struct gen_ivtbl`, internal/variable.h).
+    /// The records with the instance variables of objects that have no room for any: a number, and as many variables, of which the
+    /// collector marks all, also those that were removed (`struct gen_ivtbl`, internal/variable.h).
     fn rooms_of_fields(&mut self) {
-        let Words { memory, heap, chunks, shapes, .. } = self.words;
-        let Some(shapes) = shapes else { return };
+        let Words { memory, heap, .. } = self.words;
         for (object, record) in &self.generic_fields {
-            let flags =
-                memory.word(*object).filter(|flags| !is_too_complex(*flags, heap.version()));
-            let count = flags.and_then(|flags| shapes.count(memory, flags));
-            let chunk = chunks.exact(*record);
-            self.used
-                .extend(chunk.zip(count).map(|(chunk, count)| (chunk as u64, 0..8 + count * 8)));
+            let is_list = |flags: u64| !is_too_complex(flags, heap.version());
+            let Some((number, chunk)) = self.words.chunk_at(*record) else { continue };
+            let count = memory.word(*record).unwrap_or(0) & u64::from(u32::MAX);
+            if memory.word(*object).is_some_and(is_list) && chunk.fits(8 + count * 8) {
+                self.used.insert(number as u64, 0..8 + count * 8);
+            }
         }
     }
 
     fn context(&mut self, number: usize, context: Context) {
         self.own_chunk(context.vm_stack.0);
-        self.old_stacks.push(context.vm_stack);
-        self.old_stacks.extend(context.machine_mapping);
         self.contexts.insert(number as u64, context);
+    }
+
+    /// The stacks of Ruby, and those of fibers that wait or have ended. What is in use of them is known by the context.
+    fn old_stacks(&mut self) {
+        for context in self.contexts.values() {
+            self.old_stacks.push(context.vm_stack);
+            self.old_stacks.extend(context.machine_mapping);
+        }
+        let free = self.fiber_stacks.iter().flat_map(|stacks| stacks.without(&self.running));
+        self.old_stacks.extend(free);
+        self.old_stacks.sort_unstable();
     }
 
     /// The transient heap's list of promoted objects: {list, size, used} in the library's data; old words stay in it
@@ -383,6 +384,31 @@ impl<'a> Graph<'a> {
         pools.into_iter().for_each(|number| self.owned[number] = true);
     }
 
+    /// The list of environment variables, which ends with 0 and has room behind, as their texts have (`environ`, stdlib/setenv.c of glibc).
+    fn environment(&mut self) {
+        let memory = self.words.memory;
+        let is_variable = |text: u64| {
+            let text = memory.copy(text, LONGEST_NAME).unwrap_or_default();
+            let name =
+                text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+            let length = name.count();
+            length > 0 && text.get(length) == Some(&b'=')
+        };
+        for (start, end) in self.library_ranges("libc") {
+            for_each_word(memory, start, end, |list| {
+                let Some((number, chunk)) = self.words.chunk_at(list) else { return };
+                let words = (chunk.user()..chunk.user_end()).step_by(8).map(|at| memory.word(at));
+                let variables = words.take_while(|word| word.is_some_and(|word| word != 0));
+                let variables: Vec<u64> = variables.flatten().collect();
+                if variables.first().is_some_and(|first| is_variable(*first)) {
+                    self.used.insert(number as u64, 0..variables.len() as u64 * 8);
+                    let texts = variables.iter().filter_map(|at| self.words.chunk_at(*at));
+                    self.used.extend(texts.map(|(number, _)| (number as u64, 0..0)));
+                }
+            });
+        }
+    }
+
     /// Whether the slot with this number, at this address, has an object. Memory is asked only where there was none: it may be new.
     pub(super) fn is_object(&self, number: usize, address: u64) -> bool {
         let flags = || self.words.memory.word(address);
@@ -398,6 +424,14 @@ impl<'a> Graph<'a> {
     /// The tables of a class: behind each lies what was in the memory before, and in front of what is remembered of a class variable.
     fn tables_of_class(&mut self, view: &SlotView<'_>) {
         let words = self.words;
+        // A link of a chain of ancestors still has the first two tables of its module when that is gone, and the collector does not
+        // mark them (`T_ICLASS` in `gc_mark_children`, gc.c).
+        if view.kind() == SlotType::ICLASS
+            && !SHAPES.contains(words.heap.version())
+            && let Some((number, chunk)) = words.chunk_at(view.word(24))
+        {
+            self.used.insert(number as u64, 16..chunk.user_end() - chunk.user());
+        }
         let (tables, variables) = view.tables_of_names();
         // {number, state, scope from 3.2 on, class}, where nobody writes a number (`struct rb_cvar_class_tbl_entry`, internal/class.h).
         let end = if SHAPES.contains(words.heap.version()) { 32 } else { 24 };
@@ -463,4 +497,9 @@ impl<'a> Graph<'a> {
         }
         parts
     }
+}
+
+/// Whether a library is glibc's loader, as `ld-linux-x86-64.so.2` or `ld-2.31.so`. That of musl is its C library as well.
+fn is_loader(name: &str) -> bool {
+    name.starts_with("ld-") && !name.starts_with("ld-musl")
 }

@@ -500,12 +500,12 @@ impl<'a> ReachMarker<'a> {
         if self.graph.is_finished_thread(number) {
             return self.finished_thread(&chunk);
         }
+        let (start, end) = self.graph.used(number, &chunk);
         if chunk.size <= PACKED {
-            self.packed(&chunk);
+            self.packed((start, end));
         }
         match self.graph.contexts.get(&(number as u64)).cloned() {
             None => {
-                let (start, end) = self.graph.used(number, &chunk);
                 let parts: Vec<(u64, u64)> = self.present.contents(start, end).collect();
                 parts.into_iter().for_each(|part| self.words(part));
             }
@@ -541,10 +541,10 @@ impl<'a> ReachMarker<'a> {
     }
 
     /// Bytecode in packed tables, four bytes off (`struct iseq_catch_table`, iseq.h).
-    fn packed(&mut self, chunk: &Chunk) {
+    fn packed(&mut self, (start, end): (u64, u64)) {
         let mut before = 0;
         let mut found = Vec::new();
-        for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
+        for_each_word(self.graph.words.memory, start, end, |word| {
             let packed = before >> 32 | word << 32;
             before = word;
             if packed >> 16 != 0 && packed >> 47 == 0 && packed.is_multiple_of(8) {

@@ -5,9 +5,9 @@
 //! something may hold any pointer (structs of extensions), every word of it counts.
 
 mod buffers;
+mod code;
 mod contexts;
 pub(crate) mod fields;
-mod finished;
 pub(crate) mod forms;
 mod graph;
 mod held;
@@ -21,8 +21,11 @@ mod struct_types;
 pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;
+mod threads;
 pub(crate) mod told;
 mod told_structs;
+#[cfg(test)]
+mod weak_tests;
 pub(crate) mod words;
 
 use crate::elf::RubyAnchors;

@@ -1,7 +1,7 @@
 //! Structs of C with which Ruby's collector deals in a way of its own, told by the name of their type.
 //!
 //! `ObjectSpace::WeakMap`, `ObjectSpace::WeakKeyMap`, and from 4.0 on Ruby's own sets of shared strings and of symbols do not keep their
-//! contents alive. Threads that have ended are not kept by all that still leads to them ([`super::finished`]).
+//! contents alive. Threads that have ended are not kept by all that still leads to them ([`super::threads`]).
 
 use super::fields::SlotView;
 use super::forms::TableKind;

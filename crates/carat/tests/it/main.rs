@@ -107,6 +107,7 @@ mod tune_fake;
 mod tune_run;
 mod watch;
 mod who;
+mod who_garbage;
 mod who_since;
 mod workloads;
 

@@ -262,18 +262,21 @@ fn what_the_memory_of_classes_and_their_code_held_before_is_no_holder(version: T
     }
 }
 
-/// Instance variables of strings that are removed again, so that they stay in the room behind the others.
+/// Instance variables of strings that are removed again. From 3.3 on the collector still marks the last one.
 const REMOVED: &str = "class Held; end; GC.disable; \
     $texts = Array.new(200) { +\"\" }; $texts.each { |text| text.instance_variable_set(:@held, Held.new) }; \
     $texts.each { |text| text.remove_instance_variable(:@held) }; \
     $later = Array.new(400) { text = +\"\"; text.instance_variable_set(:@one, 1); text.instance_variable_set(:@two, 2); text }; 1";
 
 #[test]
-fn the_room_behind_the_variables_of_a_string_holds_nothing(version: TestRuby) {
+fn a_string_keeps_as_many_of_its_removed_variables_as_the_collector_leaves(version: TestRuby) {
     let mut ruby = OutsideRuby::start(version);
     ruby.eval(REMOVED);
     let found = holders_of(&ruby, "Held");
-    assert!(found.ways.is_empty(), "{:?} in {version:?}", found.ways);
+    let reached: u64 = found.ways.iter().map(|way| way.objects).sum();
+    let left = ruby.eval("GC.enable; 4.times { GC.start }; ObjectSpace.each_object(Held).count");
+    let left: u64 = left.parse().unwrap();
+    assert!(reached.abs_diff(left) <= 2, "{reached}, not {left}, in {version:?}: {:?}", found.ways);
 }
 
 /// The first eight objects give their class as many shapes as it may have; the others keep their variables in tables.

@@ -1,0 +1,164 @@
+//! Bytecode: what stands behind its tables is old, and some of them have only numbers or what the collector does not mark.
+
+use super::fields::SlotView;
+use super::graph::Graph;
+use crate::heap::{SlotHead, SlotType};
+use carat_ruby::version::{SHAPES, V2_7, V3_0, VersionRange};
+use std::ops::Range;
+
+/// Where in the body of bytecode the address can stand of what is known of its instructions, and bytes of that of one: with a node from
+/// 3.1 on (`rb_iseq_constant_body`, vm_core.h).
+const LINES: Range<u64> = 96..168;
+const LINE_BYTES: [u64; 2] = [8, 12];
+/// Bytes between that address and the one of the names of local variables, and bytes of what catches an exception.
+const LOCALS: u64 = 32;
+const CATCH: u64 = 28;
+/// Where in the body the address can stand of its inline caches, behind which stands that of its calls, and so many bytes farther how
+/// many there are of each, up to 3.0 and later.
+const CACHES: Range<u64> = 168..200;
+const EARLY_COUNTS: u64 = 48;
+const COUNTS: u64 = 56;
+/// Bytes of an inline cache, up to 3.0 and later, and of a call (`iseq_inline_storage_entry`, `rb_call_data`).
+const CACHE: u64 = 16;
+const LONG_CACHE: u64 = 24;
+const EARLY: VersionRange = VersionRange::up_to(V3_0);
+const CALL: u64 = 16;
+/// Versions whose calls have their caches in them, which the collector does not mark; bytes of such a call, and of one with keywords, of
+/// which the last eight are the address of those (`rb_kwarg_call_data`, vm_core.h).
+const CALLS_WITH_CACHES: VersionRange = VersionRange::up_to(V2_7);
+const CACHED_CALL: u64 = 80;
+const KEYWORD_CALL: u64 = 88;
+/// Names in the path of a constant at most.
+const PATH: u64 = 32;
+
+/// A chunk, by number, and the bytes of it that are in use.
+type UsedChunk = (usize, Range<u64>);
+
+impl Graph<'_> {
+    /// What of the chunks of bytecode is in use.
+    pub(super) fn code(&mut self, view: &SlotView<'_>) {
+        let Some(body) = view.code_body() else { return };
+        let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
+        let size = word(0) >> 32;
+        let instructions = self.words.buffer(word(8), size * 8);
+        self.used.extend(instructions.map(|chunk| (chunk as u64, 0..size * 8)));
+        self.lines(body);
+        self.inline_caches(body);
+    }
+
+    /// What is known of instructions, which is only numbers: line, node and events of each (`struct iseq_insn_info_entry`, iseq.h). Behind
+    /// stand the names of local variables, which are numbers too, and what catches exceptions.
+    fn lines(&mut self, body: u64) {
+        let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
+        let found = LINES.step_by(8).find_map(|at| {
+            // {lines, positions, which are freed when they are indexed; how many, index} (`insns_info`, vm_core.h).
+            let number = word(at + 16) & u64::from(u32::MAX);
+            let (chunk, found) = self.words.chunk_at(word(at)).filter(|_| word(at + 8) == 0)?;
+            let fits = LINE_BYTES.into_iter().any(|bytes| found.fits(number * bytes));
+            let is_indexed = self.words.chunk_at(word(at + 24)).is_some();
+            (number > 0 && fits && is_indexed).then_some((chunk, at + LOCALS))
+        });
+        let Some((lines, locals)) = found else { return };
+        let has_names = self.words.memory.word(word(locals)).is_some_and(is_name);
+        let names = self.words.chunk_at(word(locals)).filter(|_| has_names);
+        let catches = self.catches(word(locals + 8));
+        let numbers = [Some(lines), names.map(|(number, _)| number)].into_iter().flatten();
+        let used = numbers.map(|number| (number, 0..0)).chain(catches);
+        self.used.extend(used.map(|(number, used)| (number as u64, used)));
+    }
+
+    /// What catches exceptions: a number, and then as many places with their bytecode (`struct iseq_catch_table`, iseq.h).
+    fn catches(&self, at: u64) -> Option<UsedChunk> {
+        let (number, chunk) = self.words.chunk_at(at)?;
+        let count = self.words.memory.word(at)? & u64::from(u32::MAX);
+        let bytes = 4 + count * CATCH;
+        chunk.fits(bytes).then_some((number, 0..bytes & !7))
+    }
+
+    /// The inline caches and the calls.
+    fn inline_caches(&mut self, body: u64) {
+        let Some(tables) = CACHES.step_by(8).find_map(|at| self.tables_of_caches(body + at)) else {
+            return;
+        };
+        if SHAPES.contains(self.words.heap.version()) {
+            let caches = tables[0].iter().flat_map(|(chunk, used)| {
+                let start = self.words.chunks.get(*chunk).map_or(0, |chunk| chunk.user());
+                used.clone().step_by(CACHE as usize).map(move |at| start + at)
+            });
+            let paths = caches.filter_map(|at| self.path_of_constant(at));
+            let paths: Vec<usize> = paths.collect();
+            self.used.extend(paths.into_iter().map(|chunk| (chunk as u64, 0..0)));
+        }
+        let [caches, calls] = tables;
+        let caches = caches.map(|(chunk, used)| (chunk, self.without_constants(chunk, used)));
+        let tables = caches.into_iter().chain(calls);
+        self.used.extend(tables.map(|(chunk, used)| (chunk as u64, used)));
+    }
+
+    /// What is in use of inline caches: up to 2.7 those of constants keep nothing, and only what is calculated once does, as an object in
+    /// the second word (`once.value`).
+    fn without_constants(&self, chunk: usize, used: Range<u64>) -> Range<u64> {
+        let start = self.words.chunks.get(chunk).map_or(0, |chunk| chunk.user());
+        let is_once = |at: u64| {
+            let word = self.words.memory.word_at(start, at + 8).unwrap_or(0);
+            let flags = self.words.object(word).unwrap_or(0);
+            flags != 0 && SlotHead { flags, class: 0 }.slot_type() != SlotType::IMEMO
+        };
+        let is_old = CALLS_WITH_CACHES.contains(self.words.heap.version());
+        let has_once = || used.clone().step_by(LONG_CACHE as usize).any(is_once);
+        if is_old && !has_once() { 0..0 } else { used }
+    }
+
+    /// The chunks of the inline caches and of the calls, with what is in use of each, if their addresses stand at this one: there are as
+    /// many as stands behind.
+    fn tables_of_caches(&self, at: u64) -> Option<[Option<UsedChunk>; 2]> {
+        let version = self.words.heap.version();
+        let word = |offset| self.words.memory.word_at(at, offset);
+        let low = |word: u64| word & u64::from(u32::MAX);
+        let is_early = EARLY.contains(version);
+        let counts = if is_early { EARLY_COUNTS } else { COUNTS };
+        let counts = [word(counts)?, word(counts + 8)?, word(counts + 16)?];
+        let (caches, calls, with_keywords) = if SHAPES.contains(version) {
+            // Those of four kinds: {…, constants; once, instance variables; class variables, calls}.
+            let caches = (counts[0] >> 32) + low(counts[1]) + (counts[1] >> 32) + low(counts[2]);
+            (caches, counts[2] >> 32, 0)
+        } else {
+            // {…, caches; calls, those with keywords}.
+            (counts[0] >> 32, low(counts[1]), counts[1] >> 32)
+        };
+        let cache = if is_early { LONG_CACHE } else { CACHE };
+        let (bytes, used) = if CALLS_WITH_CACHES.contains(version) {
+            let others = calls * CACHED_CALL;
+            let bytes = others + with_keywords * KEYWORD_CALL;
+            (bytes, (others + KEYWORD_CALL - 8).min(bytes)..bytes)
+        } else {
+            (calls * CALL, 0..calls * CALL)
+        };
+        let table = |address: u64, bytes: u64, used: Range<u64>| {
+            if bytes == 0 {
+                return Some(None);
+            }
+            let (number, chunk) = self.words.chunk_at(address)?;
+            chunk.fits(bytes).then_some(Some((number, used)))
+        };
+        let caches_used = 0..caches * cache;
+        let tables = [table(word(0)?, caches * cache, caches_used)?, table(word(8)?, bytes, used)?];
+        tables.iter().any(Option::is_some).then_some(tables)
+    }
+
+    /// The chunk of the names in the path of a constant: the second word of its cache leads there, and 0 ends them
+    /// (`iseq_inline_constant_cache`, vm_core.h).
+    fn path_of_constant(&self, cache: u64) -> Option<usize> {
+        let (number, chunk) = self.words.chunk_at(self.words.memory.word_at(cache, 8)?)?;
+        let name = |place| self.words.memory.word_at(chunk.user(), place * 8);
+        let names = (0..PATH).take_while(|place| name(*place).is_some_and(|name| name != 0));
+        let are_names = |count: u64| (0..count).all(|place| name(place).is_some_and(is_name));
+        let count = names.count() as u64;
+        (count > 0 && are_names(count) && chunk.fits(count * 8 + 8)).then_some(number)
+    }
+}
+
+/// Whether a word is a name (`ID`): a number. An iterator's parameters can have none, as those of `(a, b)` in a block.
+fn is_name(word: u64) -> bool {
+    word <= u64::from(u32::MAX)
+}

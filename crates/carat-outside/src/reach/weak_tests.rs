@@ -1,0 +1,395 @@
+//! What of a process that was made up keeps nothing alive: what Ruby keeps weakly, has left behind, or nobody has cleared.
+
+use super::tests::{KEPT, MarkedProcess, POST, ROOTS, SLOT};
+use crate::fake_ruby::DESCRIPTORS;
+use crate::malloc::fake_malloc::C_LIBRARY;
+use crate::memory::{Memory as _, MemoryRegion, PAGE};
+
+/// Makes something that keeps nothing alive, or, if not `sound`, the same with one word changed so that it does.
+type WeakCase = fn(&mut MarkedProcess, bool);
+
+impl MarkedProcess {
+    /// A table of Ruby itself with one entry.
+    fn table(&mut self, key: u64, record: u64) -> u64 {
+        let [table, entries] = [0x50, 0x70].map(|size| self.chunk(size));
+        let functions = C_LIBRARY + 0x100;
+        for (number, word) in [2, functions, 1, 0, 0, 1, entries].into_iter().enumerate() {
+            self.word(table + number as u64 * 8, word);
+        }
+        for (number, word) in [77, key, record].into_iter().enumerate() {
+            self.word(entries + number as u64 * 8, word);
+        }
+        table
+    }
+
+    /// Maps the data of a library; returns their address.
+    fn library(&mut self, path: &str) -> u64 {
+        const DATA: u64 = 0x7fe0_0000_0000;
+        self.made.memory.map_library(DATA, DATA + PAGE, path);
+        DATA
+    }
+
+    /// Makes room in which an object is left, and where a library says where it is free, where it begins, and its bytes.
+    fn room(&mut self, library: &str, bytes: u64) {
+        let (data, room) = (self.library(library), self.chunk(0x210));
+        self.word(room, 0x200);
+        self.word(room + 0x80, KEPT);
+        for (number, word) in (0..).zip([room, room, bytes]) {
+            self.word(data + number * 8, word);
+        }
+    }
+
+    /// Makes a list of call caches with room for two, of which so many are in use, and leaves an object in the second; returns the
+    /// address of the entries. A root leads to the list.
+    fn call_caches(&mut self, length: u64) -> u64 {
+        let [list, entries] = [0x20, 0x30].map(|size| self.chunk(size));
+        let method = self.rooted(2, 0x601a);
+        self.word(list, 2 | length << 32);
+        self.word(list + 8, method);
+        self.word(list + 16, entries);
+        self.word(entries + 24, KEPT);
+        self.word(ROOTS + 8, list);
+        entries
+    }
+
+    /// Makes bytecode, to which a root leads; returns the address of its body.
+    fn code(&mut self) -> u64 {
+        let (body, code) = (self.chunk(0x150), self.rooted(2, 0x701a));
+        self.word(code + 16, body);
+        body
+    }
+
+    /// The same with four instructions of which it knows the lines.
+    fn code_with_lines(&mut self) -> u64 {
+        let body = self.code();
+        let [lines, index] = [0x40, 0x30].map(|size| self.chunk(size));
+        for (at, word) in [(112, lines), (128, 4), (136, index)] {
+            self.word(body + at, word);
+        }
+        body
+    }
+
+    /// Makes a thread that has ended or that its list leads to; returns the addresses of its struct and of its object.
+    fn ended_thread(&mut self, has_ended: bool) -> (u64, u64) {
+        let [thread, list, kind, name] = [0x80, 0x40, 0x20, 0x20].map(|size| self.chunk(size));
+        self.made.memory.write(name, b"VM/thread\0");
+        self.word(kind, name);
+        let object = POST + 2 * SLOT;
+        for (at, word) in [(object, 12), (object + 16, kind), (object + 32, thread)] {
+            self.word(at, word);
+        }
+        // Its neighbours stay in its own node after its end.
+        for (at, word) in [(thread, list), (thread + 8, list)] {
+            self.word(at, word);
+        }
+        let node = if has_ended { list } else { thread };
+        for (at, word) in [(list, node), (list + 8, node)] {
+            self.word(at, word);
+        }
+        (thread, object)
+    }
+}
+
+const WEAK: [(&str, WeakCase); 38] = [
+    ("a piece of the mark stack", |process, sound| {
+        let piece = process.chunk(4016);
+        process.word(piece, KEPT);
+        process.word(piece + 4000, if sound { 0 } else { 5 });
+        process.word(ROOTS, piece);
+    }),
+    ("a list of subclasses", |process, sound| {
+        let link = process.chunk(0x20);
+        process.word(KEPT, 2);
+        process.word(link, KEPT);
+        process.word(link + 8, if sound { 0 } else { 7 });
+        process.word(ROOTS, link);
+    }),
+    ("the unused part of a list of call caches", |process, sound| {
+        process.call_caches(if sound { 1 } else { 2 });
+    }),
+    ("the same where an old word leads to its entries", |process, sound| {
+        let entries = process.call_caches(if sound { 1 } else { 3 });
+        process.word(ROOTS + 16, entries);
+    }),
+    ("a table from which everything was deleted", |process, sound| {
+        let table = process.table(KEPT, 0);
+        let entries = process.made.memory.word_at(table, 48).unwrap();
+        process.word(table, 2 | if sound { 3 << 8 } else { 2 << 8 });
+        process.word(table + 16, 0);
+        process.word(entries, u64::MAX);
+        process.word(ROOTS, table);
+    }),
+    ("the room behind instructions", |process, sound| {
+        let [body, instructions] = [0x150, 0x30].map(|size| process.chunk(size));
+        let code = process.rooted(2, 0x701a);
+        process.word(code + 16, body);
+        process.word(body, if sound { 4 << 32 } else { 5 << 32 });
+        process.word(body + 8, instructions);
+        process.word(instructions + 32, KEPT);
+    }),
+    ("what is known of instructions", |process, sound| {
+        let [body, lines, index] = [0x150, 0x40, 0x30].map(|size| process.chunk(size));
+        let code = process.rooted(2, 0x701a);
+        process.word(code + 16, body);
+        for (at, word) in [(112, lines), (128, if sound { 4 } else { 2 }), (136, index)] {
+            process.word(body + at, word);
+        }
+        process.word(lines + 48, KEPT);
+    }),
+    ("the room behind the numbers of a loaded feature", |process, sound| {
+        let list = process.chunk(0x40);
+        let table = process.table(POST, list);
+        process.word(ROOTS, table);
+        for (number, word) in
+            [1, 4, if sound { 21 } else { 1 << 16 }, 0, 0, KEPT].into_iter().enumerate()
+        {
+            process.word(list + number as u64 * 8, word);
+        }
+    }),
+    ("the same in an array without a slot", |process, sound| {
+        let [array, numbers] = [0x30, 0x40].map(|size| process.chunk(size));
+        let table = process.table(POST, array);
+        process.word(ROOTS, table);
+        for (number, word) in [7, 0, 2, if sound { 6 } else { 3 }, numbers].into_iter().enumerate()
+        {
+            process.word(array + number as u64 * 8, word);
+        }
+        for (number, word) in [13, 15, 0, 0, 0, KEPT].into_iter().enumerate() {
+            process.word(numbers + number as u64 * 8, word);
+        }
+    }),
+    ("the buffer of an input", |process, sound| {
+        let [stream, buffer] = [0x100, 8192 + 16].map(|size| process.chunk(size));
+        let file = process.rooted(2, 11);
+        process.word(file + 16, stream);
+        process.word(stream + 0x20, buffer);
+        process.word(stream + 0x30, if sound { 8192 } else { 8191 });
+        process.word(buffer + 64, KEPT);
+    }),
+    ("the keys of finalizers", |process, sound| {
+        let array = process.rooted(2, 7 | 1 << 13);
+        process.word(KEPT, 1 | if sound { 1 << 7 } else { 0 });
+        let table = process.table(KEPT, array);
+        process.word(ROOTS + 8, table);
+    }),
+    ("object ids", |process, sound| {
+        process.word(KEPT, 1 | if sound { 1 << 9 } else { 0 });
+        let table = process.table(17, KEPT);
+        process.word(ROOTS, table);
+    }),
+    ("instance variables of an object that is garbage", |process, sound| {
+        process.word(KEPT, 5 | if sound { 1 << 10 } else { 0 });
+        let record = process.chunk(0x30);
+        let table = process.table(KEPT, record);
+        process.word(ROOTS, table);
+    }),
+    ("a weak map", |process, sound| {
+        let [map, kind, name] = [0x20, 0x20, 0x20].map(|size| process.chunk(size));
+        let object = process.rooted(2, 12);
+        process.made.memory.write(name, if sound { b"weakmap\0" } else { b"hashmap\0" });
+        process.word(kind, name);
+        process.word(object + 16, kind);
+        process.word(object + 32, map);
+        let table = process.table(KEPT, KEPT ^ 0x10);
+        process.word(map, table);
+    }),
+    ("a set of shared strings", |process, sound| {
+        let [entries, kind, name] = [0x50, 0x20, 0x20].map(|size| process.chunk(size));
+        let object = process.rooted(2, 12);
+        let text: &[u8] = if sound { b"VM/concurrent_set\0" } else { b"VM/concurrent_map\0" };
+        process.made.memory.write(name, text);
+        process.word(kind, name);
+        process.word(object + 16, kind);
+        process.word(object + 32, entries);
+        // A hash and an object.
+        process.word(entries + 16, 77);
+        process.word(entries + 24, KEPT);
+    }),
+    ("the room behind captured variables", |process, sound| {
+        let variables = process.captured(2, 0);
+        process.word(variables + 40, KEPT);
+        process.word(POST + 2 * SLOT + 32, if sound { 5 } else { 6 });
+        process.word(ROOTS, POST + 2 * SLOT);
+    }),
+    ("the unused part of the list of heap pages", |process, sound| {
+        let list = process.chunk(0x100);
+        for page in 0..if sound { 3 } else { 2 } {
+            process.word(list + page * 8, DESCRIPTORS + page * PAGE);
+        }
+        process.word(list + 0x80, KEPT);
+        process.word(ROOTS, list);
+    }),
+    ("the same behind its length", |process, sound| {
+        let list = process.chunk(0x100);
+        for page in 0..if sound { 3 } else { 2 } {
+            process.word(list + 16 + page * 8, DESCRIPTORS + page * PAGE);
+        }
+        process.word(list + 0x80, KEPT);
+        process.word(ROOTS, list);
+    }),
+    ("the object that the collector visited last", |process, sound| {
+        let [vm, space, list] = [0x200, 0x210, 0x100].map(|size| process.chunk(size));
+        for page in 0..3 {
+            process.word(list + page * 8, DESCRIPTORS + page * PAGE);
+        }
+        process.word(space + 0x40, if sound { list } else { list + 8 });
+        process.word(space + 0x80, KEPT);
+        process.word(vm + 0x20, space);
+        let data = process.library("/usr/lib/libruby-3.3.so.3.3");
+        process.word(data, vm);
+    }),
+    ("the room for exceptions of C++", |process, sound| {
+        process.room("/usr/lib/libstdc++.so.6", if sound { 0x200 } else { 0x8000 });
+    }),
+    ("a stack of objects of another library", |process, sound| {
+        let library = if sound { "/usr/lib/libstdc++.so.6" } else { "/usr/lib/queue.so" };
+        process.room(library, 0x200);
+    }),
+    ("the room behind the entry of a global variable", |process, sound| {
+        const CODE: u64 = 0x7fd0_0000_0000;
+        let (start, end) = (CODE, CODE + PAGE);
+        let code =
+            MemoryRegion { start, end, executable: true, inode: 9, ..MemoryRegion::default() };
+        process.made.memory.map(code);
+        let [entry, variable] = [0x20, 0x40].map(|size| process.chunk(size));
+        for (at, word) in [(entry, variable), (entry + 8, 0x1_0007), (entry + 16, KEPT)] {
+            process.word(at, word);
+        }
+        process.word(variable + 16, CODE);
+        process.word(variable + 24, if sound { CODE } else { 0 });
+        process.word(ROOTS, entry);
+    }),
+    ("the compiler's list of contexts", |process, sound| {
+        let [fiber, newer, older] = [0x100, 0x20, 0x20].map(|size| process.chunk(size));
+        for (at, word) in [(newer, fiber + 16), (newer + 16, older), (older + 8, newer)] {
+            process.word(at, word);
+        }
+        process.word(fiber + 56, if sound { fiber } else { 0 });
+        process.word(fiber + 64, KEPT);
+        process.word(ROOTS, newer);
+    }),
+    ("a thread that has ended, where another thread was", |process, sound| {
+        let (thread, object) = process.ended_thread(sound);
+        process.word(ROOTS, thread);
+        process.word(thread + 64, KEPT);
+        process.word(object, 12);
+    }),
+    ("the stack of a thread that has ended", |process, sound| {
+        let (thread, object) = process.ended_thread(sound);
+        let stack = process.chunk(0x1010);
+        process.word(thread + 64, stack);
+        process.word(stack + 0x800, KEPT);
+        process.word(ROOTS, object);
+    }),
+    ("a compiled pattern", |process, sound| {
+        let [pattern, part] = [0x100, 0x40].map(|size| process.chunk(size));
+        let object = process.rooted(2, if sound { 6 } else { 12 });
+        process.word(object + 16, pattern);
+        process.word(pattern, part);
+        process.word(part, KEPT);
+    }),
+    ("the room behind inline caches", |process, sound| {
+        let (body, caches) = (process.code(), process.chunk(0x30));
+        process.word(body + 176, caches);
+        process.word(body + 232, if sound { 2 << 32 } else { 0 });
+        process.word(caches + 32, KEPT);
+    }),
+    ("the room behind calls", |process, sound| {
+        let (body, calls) = (process.code(), process.chunk(0x30));
+        process.word(body + 184, calls);
+        process.word(body + 248, if sound { 2 << 32 } else { 0 });
+        process.word(calls + 32, KEPT);
+    }),
+    ("the room behind the path of a constant", |process, sound| {
+        let body = process.code();
+        let [cache, path] = [0x20, 0x20].map(|size| process.chunk(size));
+        process.word(body + 176, cache);
+        process.word(body + 232, 1 << 32);
+        process.word(cache + 8, path);
+        process.word(path, if sound { 0x1231 } else { 1 << 33 });
+        process.word(path + 16, KEPT);
+    }),
+    ("the room behind what catches exceptions", |process, sound| {
+        let (body, catches) = (process.code_with_lines(), process.chunk(0x30));
+        process.word(body + 152, catches);
+        process.word(catches, if sound { 1 } else { 2 });
+        process.word(catches + 32, KEPT);
+    }),
+    ("the room behind the names of local variables", |process, sound| {
+        let (body, names) = (process.code_with_lines(), process.chunk(0x20));
+        process.word(body + 144, names);
+        process.word(names, if sound { 0x1231 } else { 1 << 33 });
+        process.word(names + 16, KEPT);
+    }),
+    ("the stack of a thread for signals", |process, sound| {
+        let (thread, object) = process.ended_thread(false);
+        let stack = process.chunk(if sound { 0x2010 } else { 0x1f10 });
+        process.word(thread + 64, stack);
+        process.word(stack + 0x800, KEPT);
+        process.word(ROOTS, object);
+    }),
+    ("a thread of the parent, in a forked process", |process, sound| {
+        let (thread, object) = process.ended_thread(false);
+        // The list, the thread that forked, and those of the parent before and behind this one.
+        let [list, forked, before, behind] = [0x40; 4].map(|size| process.chunk(size));
+        let ring = [list, forked, before, thread, behind];
+        for (at, one) in ring.into_iter().enumerate() {
+            process.word(one, ring[(at + 1) % 5]);
+            process.word(one + 8, ring[(at + 4) % 5]);
+        }
+        if sound {
+            process.word(forked, list);
+            process.word(list + 8, forked);
+        }
+        process.word(ROOTS, thread);
+        process.word(thread + 64, KEPT);
+        process.word(object, 12);
+    }),
+    ("the stack of a fiber that has ended", |process, sound| {
+        const STACKS: u64 = 0x7fc0_0000_0000;
+        const BYTES: u64 = 4 * PAGE;
+        let stacks = process.chunk(0x40);
+        process.made.memory.map_anonymous(STACKS, STACKS + 2 * (BYTES + PAGE));
+        let stride = if sound { BYTES + PAGE } else { BYTES };
+        for (number, word) in (0..).zip([STACKS, BYTES, stride, 2]) {
+            process.word(stacks + number * 8, word);
+        }
+        process.word(STACKS + BYTES + 2 * PAGE + 64, KEPT);
+    }),
+    ("the room behind the environment", |process, sound| {
+        let [list, text] = [0x30, 0x20].map(|size| process.chunk(size));
+        process.word(list, text);
+        process.word(list + 16, KEPT);
+        process.made.memory.write(text, if sound { b"LANG=C\0" } else { b"LANG C\0" });
+        process.word(ROOTS, list);
+    }),
+    ("the room behind the text of an environment variable", |process, sound| {
+        let [list, text] = [0x30, 0x20].map(|size| process.chunk(size));
+        process.word(list, text);
+        process.made.memory.write(text, if sound { b"LANG=C\0" } else { b"LANG C\0" });
+        process.word(text + 16, KEPT);
+        process.word(ROOTS, list);
+    }),
+    ("the data of the loader", |process, sound| {
+        let name = if sound { "ld-linux-x86-64.so.2" } else { "ld.so" };
+        let data = process.library(&format!("/usr/lib/{name}"));
+        process.word(data, KEPT);
+    }),
+    ("what a parser freed", |process, sound| {
+        let (tree, node) = (process.rooted(2, 0x901a), process.chunk(0x20));
+        process.word(tree + if sound { 16 } else { 8 }, node);
+        process.word(node, KEPT);
+    }),
+];
+
+#[test]
+fn what_ruby_keeps_weakly_or_left_behind_keeps_nothing_alive() {
+    for (name, make) in WEAK {
+        for sound in [true, false] {
+            let mut process = MarkedProcess::new().with_thread();
+            make(&mut process, sound);
+            let kept = process.reached(|reached| reached.is_reached(KEPT)).unwrap();
+            assert_eq!(kept, !sound, "{name}, as it is: {sound}");
+        }
+    }
+}

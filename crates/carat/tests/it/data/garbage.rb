@@ -1,0 +1,128 @@
+# Objects that were kept in every way that we know, and no longer are. Each kind has a class of its own. While the collector does not
+# run, only their holders are gone.
+require 'delegate'
+require 'monitor'
+require 'ostruct'
+require 'set'
+require 'stringio'
+require 'timeout'
+
+module Garbage
+  MANY = 300
+  FEW = 30
+
+  def self.take(*values, **options, &block)
+    [values, options, block].size
+  end
+
+  def self.dig(depth)
+    depth.zero? ? 1 : dig(depth - 1)
+  end
+
+  # An object that lives on, by name.
+  def self.kept(name)
+    (@kept ||= {})[name] ||= yield
+  end
+
+  def self.variables(owner, made)
+    40.times { |n| owner.instance_variable_set("@of#{n}", made.new) }
+    # The collector still marks the value of the last one that is removed from what has no room for it.
+    owner.instance_variable_set(:@last, nil)
+    40.times { |n| owner.remove_instance_variable("@of#{n}") }
+    owner.remove_instance_variable(:@last)
+  end
+
+  KINDS = {
+    Array: ->(made) { Array.new(MANY) { made.new }.map!(&:itself).size },
+    ArrayCleared: ->(made) { kept(:cleared) { [] }.concat(Array.new(MANY) { made.new }).clear },
+    ArrayShifted: ->(made) { kept(:shifted) { [] }.concat(Array.new(MANY) { made.new }).shift(MANY).size },
+    ArrayPopped: ->(made) { kept(:popped) { [] }.concat(Array.new(MANY) { made.new }).then { |all| MANY.times { all.pop } } },
+    ArraySliced: ->(made) { kept(:sliced) { [] }.concat(Array.new(MANY) { made.new }).slice!(0, MANY).size },
+    Hash: ->(made) { MANY.times.map { |n| [n, made.new] }.to_h.size },
+    HashDeleted: ->(made) { kept(:deleted) { {} }.then { |all| MANY.times { |n| all[n] = made.new }; MANY.times { |n| all.delete(n) } } },
+    HashShifted: ->(made) { kept(:hash_shifted) { {} }.then { |all| MANY.times { |n| all[n] = made.new }; all.shift until all.empty? } },
+    HashSmall: ->(made) { kept(:small) { {} }.then { |all| MANY.times { |n| all[n % 5] = made.new; all.delete(n % 5) } } },
+    HashKey: ->(made) { kept(:key) { {} }.then { |all| MANY.times { made.new.then { |one| all[one] = 1; all.delete(one) } } } },
+    HashIdentity: ->(made) { kept(:identity) { {}.compare_by_identity }.then { |all| MANY.times { made.new.then { |one| all[one] = one; all.delete(one) } } } },
+    HashDefault: ->(made) { kept(:default) { {} }.then { |all| MANY.times { all.default = made.new }; all.default = nil } },
+    Set: ->(made) { kept(:set) { Set.new }.then { |all| MANY.times { made.new.then { |one| all << one; all.delete(one) } } } },
+    Variable: ->(made) { variables(kept(:variable) { Object.new }, made) },
+    VariableOfClass: ->(made) { variables(kept(:variable_of_class) { Class.new }, made) },
+    VariableOfString: ->(made) { variables(kept(:variable_of_string) { +'' }, made) },
+    ClassVariable: ->(made) { kept(:class_variable) { Class.new }.then { |one| MANY.times { one.class_variable_set(:@@of, made.new) }; one.remove_class_variable(:@@of) } },
+    Constant: ->(made) { kept(:constant) { Module.new }.then { |one| 50.times { |n| one.const_set("C#{n}", made.new) }; 50.times { |n| one.send(:remove_const, "C#{n}") } } },
+    ConstantRead: ->(made) { 20.times { |n| Object.const_set(:ReadOnce, made.new); eval("def read_once#{n}; ReadOnce; end; read_once#{n}", TOPLEVEL_BINDING); Object.send(:remove_const, :ReadOnce) } },
+    GlobalVariable: ->(made) { MANY.times { $garbage = made.new }; $garbage = nil },
+    Struct: ->(made) { kept(:struct) { Struct.new(:one, :two).new }.then { |pair| MANY.times { pair.one = made.new; pair.two = made.new }; pair.one = pair.two = nil } },
+    Block: ->(made) { MANY.times.map { made.new.then { |one| -> { one } } }.each(&:call) },
+    Method: ->(made) { MANY.times.map { made.new.method(:to_s) }.each(&:call).each(&:unbind) },
+    Singleton: ->(made) { MANY.times { made.new.then { |one| one.define_singleton_method(:own) { 1 }; one.own; one.extend(Comparable) } } },
+    MethodDefined: ->(made) { kept(:defined) { Class.new }.then { |one| MANY.times { held = made.new; one.send(:define_method, :own) { held }; one.new.own }; one.send(:define_method, :own) { 1 }; one.new.own } },
+    Enumerator: ->(made) { FEW.times { Array.new(10) { made.new }.each.then { |each| 3.times { each.next } } } },
+    Lazy: ->(made) { MANY.times.lazy.map { made.new }.select(&:itself).first(20) },
+    FiberWaiting: ->(made) { FEW.times { Fiber.new { held = Array.new(10) { made.new }; Fiber.yield; held.size }.resume } },
+    FiberEnded: ->(made) { FEW.times { Fiber.new { held = Array.new(10) { made.new }; Fiber.yield; held.size }.then { |fiber| 2.times { fiber.resume } } } },
+    FiberLocal: ->(made) { FEW.times { Fiber.new { Thread.current[:garbage] = made.new; Fiber.yield }.then { |fiber| 2.times { fiber.resume } } } },
+    Thread: ->(made) { FEW.times { Thread.new { Thread.current[:held] = Array.new(10) { made.new } }.join } },
+    ThreadWithFibers: ->(made) { Thread.new { FEW.times { Fiber.new { held = Array.new(10) { made.new }; Fiber.yield; held.size }.resume } }.join },
+    ThreadVariable: ->(made) { MANY.times { Thread.current.thread_variable_set(:garbage, made.new) }; Thread.current.thread_variable_set(:garbage, nil) },
+    ThreadLocal: ->(made) { MANY.times { Thread.current[:garbage] = made.new }; Thread.current[:garbage] = nil },
+    ThreadKilled: ->(made) { FEW.times { Thread.new { held = Array.new(10) { made.new }; sleep; held }.then { |thread| Thread.pass until thread.stop?; thread.kill.join } } },
+    ThreadRaised: ->(made) { FEW.times { Thread.new { Thread.current.report_on_exception = false; raise Array.new(10) { made.new }.size.to_s }.then { |thread| thread.join rescue 1 } } },
+    Queue: ->(made) { kept(:queue) { Queue.new }.then { |queue| MANY.times { queue << made.new }; 9.times { queue.pop }; queue.clear } },
+    Exception: ->(made) { MANY.times { begin; held = made.new; raise ArgumentError, 'x' if held; rescue ArgumentError => e; e.instance_variable_set(:@held, held); end } },
+    NoMethod: ->(made) { MANY.times { begin; made.new.garbage; rescue NoMethodError => e; e.receiver; end } },
+    Throw: ->(made) { MANY.times { catch(:garbage) { throw :garbage, made.new } } },
+    Sorted: ->(made) { Array.new(MANY) { made.new }.sort_by(&:object_id).group_by(&:hash).each_slice(3).to_a },
+    Finalizer: ->(made) { MANY.times { made.new.then { |one| ObjectSpace.define_finalizer(one, proc {}); ObjectSpace.undefine_finalizer(one) } } },
+    WeakMap: ->(made) { kept(:weak) { ObjectSpace::WeakMap.new }.then { |weak| MANY.times { made.new.then { |one| weak[one] = one } } } },
+    Arguments: ->(made) { MANY.times { take(made.new, made.new, of: made.new) {} } },
+    Sent: ->(made) { MANY.times { made.new.public_send(:itself).instance_exec(made.new) { |one| one } } },
+    Eval: ->(made) { 20.times { held = made.new; eval('other = held; -> { other }').call; binding.local_variable_set(:late, made.new) } },
+    Delegated: ->(made) { MANY.times { SimpleDelegator.new(made.new).to_s } },
+    Written: ->(made) { MANY.times { StringIO.new.puts(made.new); format('%p', made.new) =~ /(G\w+)/ } },
+    Monitor: ->(made) { kept(:monitor) { Monitor.new }.then { |monitor| MANY.times { monitor.synchronize { made.new } } } },
+    Timeout: ->(made) { 20.times { Timeout.timeout(60) { Array.new(5) { made.new } } } },
+    Replaced: ->(made) { MANY.times { made.new.then { |held| 'abc'.gsub(/b/) { held && 'x' } } } },
+    OpenStruct: ->(made) { FEW.times { OpenStruct.new(own: made.new).own } },
+    Marshal: ->(made) { MANY.times { Marshal.load(Marshal.dump(made.new)) } },
+    Traced: ->(made) { TracePoint.new(:c_call) { |point| point.self }.enable { 20.times { made.new.to_s } } },
+    Refined: ->(made) { FEW.times { held = made.new; Module.new { refine(String) { define_method(:garbage) { held } } } } },
+    ClassUnnamed: ->(made) { 60.times { Class.new.then { |one| one.const_set(:OWN, made.new); one.instance_variable_set(:@own, made.new); one.class_variable_set(:@@own, made.new) } } },
+    ModuleIncluded: ->(made) { 60.times { held = made.new; own = Module.new { define_method(:own) { held } }; Class.new { include own; prepend own.dup }.new.own } },
+    Curried: ->(made) { MANY.times { ->(one, _) { one }.curry[made.new][made.new] } }
+  }.freeze
+  CLASSES = KINDS.keys.map { |name| [name, Object.const_set("Garbage#{name}", Class.new)] }.to_h.freeze
+
+  # Makes the garbage, and overwrites what it left on the stack.
+  def self.make
+    GC.disable
+    KINDS.each { |name, kind| kind.call(CLASSES.fetch(name)) }
+    200.times { |n| dig(n) }
+    1
+  end
+
+  # What the collector leaves of it, by class.
+  def self.left
+    GC.enable
+    4.times { dig(300) && GC.start }
+    CLASSES.values.map { |made| [made.name, ObjectSpace.each_object(made).count] }.to_h
+  end
+
+  # A child of which the parent's threads, and what they have, are gone. It makes garbage of its own, and says what is left when it is asked.
+  def self.forked
+    silent = IO.pipe.first
+    blocked = Mutex.new.lock
+    work = [-> { sleep }, -> { sleep 10_000 }, -> { blocked.lock }, -> { silent.read }, -> { Fiber.new { sleep }.resume }, -> { Queue.new.pop }]
+    threads = work.product([1, 2]).map do |wait, _|
+      Thread.new { Thread.current[:held] = Array.new(10) { CLASSES[:Thread].new }; held = Array.new(10) { CLASSES[:Thread].new }; wait.call; held }
+    end
+    Thread.pass until threads.all? { |thread| thread.status == 'sleep' }
+    threads.clear
+    fork do
+      Thread.new { sleep }
+      make
+      yield
+    end
+  end
+end
