@@ -1,6 +1,7 @@
 //! Bytecode: what stands behind its tables is old, and some of them have only numbers or what the collector does not mark.
 
 use super::fields::SlotView;
+use super::forms::NAMES;
 use super::graph::Graph;
 use crate::heap::{SlotHead, SlotType};
 use carat_ruby::version::{SHAPES, V2_7, V3_0, VersionRange};
@@ -10,9 +11,14 @@ use std::ops::Range;
 /// 3.1 on (`rb_iseq_constant_body`, vm_core.h).
 const LINES: Range<u64> = 96..168;
 const LINE_BYTES: [u64; 2] = [8, 12];
-/// Bytes between that address and the one of the names of local variables, and bytes of what catches an exception.
+/// Where in it the number of optional arguments stands, in the upper half of a word, the address of where their defaults begin, and those
+/// of bits for its instructions can.
+const OPTIONAL: u64 = 24;
+const DEFAULTS: u64 = 48;
+const BITS: Range<u64> = 256..328;
+/// Bytes between the address of the lines and that of the names of local variables, and bytes of what catches an exception.
 const LOCALS: u64 = 32;
-const CATCH: u64 = 28;
+const CATCH: u64 = 32;
 /// Where in the body the address can stand of its inline caches, behind which stands that of its calls, and so many bytes farther how
 /// many there are of each, up to 3.0 and later.
 const CACHES: Range<u64> = 168..200;
@@ -42,8 +48,32 @@ impl Graph<'_> {
         let size = word(0) >> 32;
         let instructions = self.words.buffer(word(8), size * 8);
         self.used.extend(instructions.map(|chunk| (chunk as u64, 0..size * 8)));
+        self.numbers(body, size);
         self.lines(body);
         self.inline_caches(body);
+    }
+
+    /// Where the defaults of arguments begin, one more than there are optional ones, and from 3.2 on a bit for each word of the
+    /// instructions, and a table with a bit for each variable of the code around (`param.opt_table`, `mark_bits.list`, `outer_variables`).
+    fn numbers(&mut self, body: u64, size: u64) {
+        let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
+        let table = |at: u64, count: u64| {
+            let (number, chunk) = self.words.chunk_at(word(at))?;
+            chunk.fits(count * 8).then_some(number)
+        };
+        let mut numbers = Vec::new();
+        numbers.extend(table(DEFAULTS, (word(OPTIONAL) >> 32) + 1));
+        if SHAPES.contains(self.words.heap.version()) {
+            for at in BITS.step_by(8) {
+                if let Some((items, _)) = self.words.table_of_names(word(at)) {
+                    numbers.extend(self.words.chunk_at(items).map(|(number, _)| number));
+                    numbers.extend(table(at, NAMES / 8));
+                } else if size > 64 {
+                    numbers.extend(table(at, size.div_ceil(64)));
+                }
+            }
+        }
+        self.used.extend(numbers.into_iter().map(|number| (number as u64, 0..0)));
     }
 
     /// What is known of instructions, which is only numbers: line, node and events of each (`struct iseq_insn_info_entry`, iseq.h). Behind
@@ -55,14 +85,14 @@ impl Graph<'_> {
             let number = word(at + 16) & u64::from(u32::MAX);
             let (chunk, found) = self.words.chunk_at(word(at)).filter(|_| word(at + 8) == 0)?;
             let fits = LINE_BYTES.into_iter().any(|bytes| found.fits(number * bytes));
-            let is_indexed = self.words.chunk_at(word(at + 24)).is_some();
-            (number > 0 && fits && is_indexed).then_some((chunk, at + LOCALS))
+            let (index, _) = self.words.chunk_at(word(at + 24))?;
+            (number > 0 && fits).then_some(([chunk, index], at + LOCALS))
         });
         let Some((lines, locals)) = found else { return };
         let has_names = self.words.memory.word(word(locals)).is_some_and(is_name);
         let names = self.words.chunk_at(word(locals)).filter(|_| has_names);
         let catches = self.catches(word(locals + 8));
-        let numbers = [Some(lines), names.map(|(number, _)| number)].into_iter().flatten();
+        let numbers = lines.into_iter().chain(names.map(|(number, _)| number));
         let used = numbers.map(|number| (number, 0..0)).chain(catches);
         self.used.extend(used.map(|(number, used)| (number as u64, used)));
     }

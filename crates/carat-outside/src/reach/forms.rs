@@ -9,7 +9,6 @@ use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::Memory;
 use carat_ruby::version::{CALL_CACHES_IN_LIST, SUBCLASSES_LINKED_ONE_WAY, V2_7, VersionRange};
-use std::ops::Range;
 
 /// Entries of a table that are examined.
 const SAMPLE: u64 = 400;
@@ -32,6 +31,8 @@ const MOST_NAMES: u64 = 1 << 20;
 /// Bytes of the entry of a global variable: {variable, its ID}, and from 3.0 on a byte of the eight behind (`struct rb_global_entry`,
 /// variable.c).
 pub(super) const GLOBAL_ENTRY: u64 = 16;
+/// Bytes of a global variable: two numbers and six addresses (`struct rb_global_variable`, variable.c).
+pub(super) const GLOBAL_VARIABLE: u64 = 56;
 /// The scope of a name, and that of global variables (`ID_SCOPE_MASK`, `ID_GLOBAL`, template/id.h.tmpl).
 const SCOPE: u64 = 0xe;
 const GLOBAL_SCOPE: u64 = 6;
@@ -208,12 +209,15 @@ impl Words<'_> {
             })
     }
 
-    /// What is in use of a chunk that is the entry of a global variable.
-    pub(super) fn global_entry(&self, chunk: &Chunk) -> Option<Range<u64>> {
+    /// Whether a chunk is the entry of a global variable, and if so the chunk of the variable.
+    pub(super) fn global_entry(&self, chunk: &Chunk) -> Option<Option<usize>> {
         let word = |at: u64| self.memory.word_at(chunk.user(), at);
         let name = word(8).filter(|name| name & SCOPE == GLOBAL_SCOPE && name >> 32 == 0);
         let is_entry = [GLOBAL_ENTRY, GLOBAL_ENTRY + 8].into_iter().any(|bytes| chunk.fits(bytes));
-        (is_entry && name.is_some() && self.is_global_variable(word(0)?)).then_some(0..GLOBAL_ENTRY)
+        let variable =
+            word(0).filter(|at| is_entry && name.is_some() && self.is_global_variable(*at));
+        let found = self.chunk_at(variable?).filter(|(_, chunk)| chunk.fits(GLOBAL_VARIABLE));
+        Some(found.map(|(number, _)| number))
     }
 
     /// Whether a global variable is here: {counters, data, getter, setter, …} (`struct rb_global_variable`, variable.c).
@@ -224,15 +228,15 @@ impl Words<'_> {
 
     /// Whether a chunk is a link of a class's list of subclasses, which keeps none alive (`rb_subclass_entry`).
     pub(crate) fn is_subclass_link(&self, chunk: &Chunk) -> bool {
-        if !chunk.fits(24) {
+        let one_way = SUBCLASSES_LINKED_ONE_WAY.contains(self.heap.version());
+        if !chunk.fits(if one_way { 16 } else { 24 }) {
             return false;
         }
         let [class, next, before] =
             [0, 8, 16].map(|offset| self.memory.word_at(chunk.user(), offset).unwrap_or(0));
         let leads_on = next == 0 || self.word_in_chunk(next, 0).is_some_and(|c| self.is_class(c));
-        let leads_back = SUBCLASSES_LINKED_ONE_WAY.contains(self.heap.version())
-            || before == 0
-            || self.word_in_chunk(before, 8) == Some(chunk.user());
+        let leads_back =
+            one_way || before == 0 || self.word_in_chunk(before, 8) == Some(chunk.user());
         self.is_class(class) && leads_on && leads_back
     }
 
@@ -277,7 +281,11 @@ impl Words<'_> {
         let entries = self.memory.word_at(chunk.user(), 16)?;
         // `imemo_ment` is the sixth kind.
         let is_method = self.object(method)? & 0xf01f == 0x601a;
-        let fits = self.chunk_at(entries)?.1.size >= capacity * 16;
+        // A method has none until it is called.
+        let fits = match capacity {
+            0 => entries == 0,
+            _ => self.chunk_at(entries)?.1.size >= capacity * 16,
+        };
         (is_method && fits && length <= capacity).then_some((method, entries, length * 2))
     }
 

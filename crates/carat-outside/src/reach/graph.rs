@@ -2,7 +2,7 @@
 
 use super::contexts::{Context, FiberStacks};
 use super::fields::{Reference, SlotView};
-use super::forms::{NAMES, StTable, TableKind};
+use super::forms::{GLOBAL_ENTRY, GLOBAL_VARIABLE, NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
 use super::shapes::is_too_complex;
 use super::struct_kinds::{StructKind, StructKinds, struct_outside, words_of_map};
@@ -16,12 +16,15 @@ use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
 use crate::serving::serving_malloc;
-use carat_ruby::version::{SHAPES, TRANSIENT_HEAP};
+use carat_ruby::version::{SHAPES, TRANSIENT_HEAP, VARIABLE_ENTRIES};
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 /// Bytes of chunks that may be the VM, or what the collector knows of the heap: some 1 to 7 kB (`rb_vm_t`, `rb_objspace_t`).
 const LARGE: RangeInclusive<u64> = 512..=32_768;
+
+/// Bytes of what a class of 3.1 knows of an instance variable: a number, a serial number and a class.
+const VARIABLE_ENTRY: u64 = 24;
 
 /// Bytes of the name of an environment variable, with what ends it, that are looked at.
 const LONGEST_NAME: u64 = 64;
@@ -209,10 +212,11 @@ impl<'a> Graph<'a> {
                 self.context(number, context);
             } else if let Some(stacks) = self.words.stacks_of_fibers(&chunk) {
                 self.fiber_stacks.push(stacks);
-            } else if let Some(used) =
-                self.words.listed_context(&chunk).or_else(|| self.words.global_entry(&chunk))
-            {
+            } else if let Some(used) = self.words.listed_context(&chunk) {
                 self.used.insert(number as u64, used);
+            } else if let Some(variable) = self.words.global_entry(&chunk) {
+                self.used.insert(number as u64, 0..GLOBAL_ENTRY);
+                self.used.extend(variable.map(|number| (number as u64, 0..GLOBAL_VARIABLE)));
             }
         }
         lists
@@ -424,6 +428,7 @@ impl<'a> Graph<'a> {
     /// The tables of a class: behind each lies what was in the memory before, and in front of what is remembered of a class variable.
     fn tables_of_class(&mut self, view: &SlotView<'_>) {
         let words = self.words;
+        self.variable_entries(view);
         // A link of a chain of ancestors still has the first two tables of its module when that is gone, and the collector does not
         // mark them (`T_ICLASS` in `gc_mark_children`, gc.c).
         if view.kind() == SlotType::ICLASS
@@ -446,6 +451,21 @@ impl<'a> Graph<'a> {
             if let Some((number, _)) = chunk.filter(|(_, chunk)| chunk.fits(used.end)) {
                 self.used.insert(number as u64, used);
             }
+        }
+    }
+
+    /// What a class of 3.1 knows of each instance variable of its objects (`struct rb_iv_index_tbl_entry`, internal/class.h).
+    fn variable_entries(&mut self, view: &SlotView<'_>) {
+        let Words { memory, heap, .. } = self.words;
+        let is_class = matches!(view.kind(), SlotType::CLASS | SlotType::MODULE);
+        if !is_class || !VARIABLE_ENTRIES.contains(heap.version()) {
+            return;
+        }
+        let table = memory.word(view.word(24)).filter(|at| self.words.chunk_at(*at).is_some());
+        let table = table.and_then(|at| StTable::read(memory, at));
+        for (_, entry) in table.iter().flat_map(|table| table.pairs(memory, u64::MAX)) {
+            let chunk = self.words.chunk_at(entry).filter(|(_, chunk)| chunk.fits(VARIABLE_ENTRY));
+            self.used.extend(chunk.map(|(number, _)| (number as u64, 0..VARIABLE_ENTRY)));
         }
     }
 

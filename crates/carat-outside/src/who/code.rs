@@ -175,8 +175,8 @@ impl<'a> CodeLayout<'a> {
         let Some(table) = self.words.memory.word_at(body, table) else { return false };
         let Some(size) = self.half(body, at) else { return false };
         match self.words.chunk_at(table) {
-            // The table was allocated for exactly this number of IDs, at least 24 bytes in malloc.
-            Some((_, chunk)) => size > 0 && size < MOST_LOCALS && chunk.fits((size * 8).max(24)),
+            // The table was allocated for exactly this number of IDs.
+            Some((_, chunk)) => size > 0 && size < MOST_LOCALS && chunk.fits(size * 8),
             None => size == 0,
         }
     }

@@ -1,6 +1,7 @@
 //! Who keeps objects alive, read from outside, against planted leaks and Ruby's own heap dump.
 
 use crate::needs::TestRuby;
+use crate::outside_jemalloc::library;
 use crate::outside_ruby::OutsideRuby;
 use crate::support::Folder;
 use carat_outside::census::{CensusPart, LookOptions};
@@ -114,7 +115,18 @@ impl Inside {
 
 #[test]
 fn every_planted_object_is_found_by_the_way_on_which_it_is_kept(version: TestRuby) {
-    let ruby = start(version);
+    assert_ways(&start(version));
+}
+
+#[test]
+fn every_one_is_found_under_jemalloc_too(version: TestRuby) {
+    let mut ruby = OutsideRuby::start_command(version.command(Some(&library(version))));
+    plant(&mut ruby);
+    assert_ways(&ruby);
+}
+
+/// Asserts that each planted object is found by the way on which it is kept.
+fn assert_ways(ruby: &OutsideRuby) {
     let heard = format!("subscribe at plants.rb:{}", line("def subscribe"));
     let bound = format!("finalizer_for at plants.rb:{}", line("def finalizer_for"));
     let local = format!("wait_with at plants.rb:{}", line("def wait_with"));
@@ -154,7 +166,7 @@ fn every_planted_object_is_found_by_the_way_on_which_it_is_kept(version: TestRub
             "",
         ),
     ] {
-        let found = holders_of(&ruby, class);
+        let found = holders_of(ruby, class);
         assert_eq!(found.objects, COUNT, "{class}");
         let first = &found.ways[0];
         let way = without_places(&first.way.to_string());

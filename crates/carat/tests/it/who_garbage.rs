@@ -1,6 +1,7 @@
 //! Objects that nobody keeps any longer, of which no holder may be named, against what the collector leaves of them.
 
 use crate::needs::TestRuby;
+use crate::outside_jemalloc::library;
 use crate::outside_ruby::OutsideRuby;
 use carat_outside::census::{Census, LookOptions};
 use carat_outside::readings::look;
@@ -14,13 +15,12 @@ const GARBAGE: &str = include_str!("data/garbage.rb");
 const MORE: u64 = 3;
 const FEWER: u64 = 12;
 
-/// A Ruby in which it can be made, and the names of its classes.
-fn start(version: TestRuby) -> (OutsideRuby, Vec<String>) {
-    let mut ruby = OutsideRuby::start(version);
+/// Makes it possible to make it in a Ruby; returns the names of its classes.
+fn prepare(ruby: &mut OutsideRuby) -> Vec<String> {
     let program = serde_json::to_string(GARBAGE).unwrap().replace('#', "\\#");
     ruby.eval(&format!("eval({program}, TOPLEVEL_BINDING, 'garbage.rb', 1); 1"));
     let names = ruby.ask("Garbage::CLASSES.values.map(&:name).to_json");
-    (ruby, serde_json::from_value(names).unwrap())
+    serde_json::from_value(names).unwrap()
 }
 
 fn options(classes: &[String]) -> LookOptions {
@@ -50,18 +50,18 @@ fn assert_reached(census: Census, classes: &[String], left: &Value, version: Tes
     assert!(objects > 10_000, "{objects}");
 }
 
-#[test]
-fn garbage_of_every_kind_has_no_holder(version: TestRuby) {
-    let (mut ruby, classes) = start(version);
+/// Asserts it of garbage that the Ruby makes itself.
+fn assert_own_garbage(mut ruby: OutsideRuby, version: TestRuby) {
+    let classes = prepare(&mut ruby);
     ruby.eval("Garbage.make");
     let census = ruby.look(&options(&classes));
     let left = ruby.ask("Garbage.left.to_json");
     assert_reached(census, &classes, &left, version);
 }
 
-#[test]
-fn neither_has_what_the_threads_of_the_parent_had_in_a_forked_child(version: TestRuby) {
-    let (mut ruby, classes) = start(version);
+/// Asserts it of what a child makes that the Ruby forks, and of what the threads of its parent had.
+fn assert_garbage_of_child(mut ruby: OutsideRuby, version: TestRuby) {
+    let classes = prepare(&mut ruby);
     let folder = tempfile::tempdir().unwrap();
     let [ready, go, told] = ["ready", "go", "told"].map(|name| folder.path().join(name));
     ruby.eval(&format!(
@@ -76,4 +76,28 @@ fn neither_has_what_the_threads_of_the_parent_had_in_a_forked_child(version: Tes
     BufReader::new(std::fs::File::open(told).unwrap()).read_line(&mut left).unwrap();
     ruby.eval("Process.wait($child)");
     assert_reached(census, &classes, &serde_json::from_str(&left).unwrap(), version);
+}
+
+#[test]
+fn garbage_of_every_kind_has_no_holder(version: TestRuby) {
+    assert_own_garbage(OutsideRuby::start(version), version);
+}
+
+#[test]
+fn neither_has_it_under_jemalloc(version: TestRuby) {
+    assert_own_garbage(
+        OutsideRuby::start_command(version.command(Some(&library(version)))),
+        version,
+    );
+}
+
+#[test]
+fn neither_has_what_the_threads_of_the_parent_had_in_a_forked_child(version: TestRuby) {
+    assert_garbage_of_child(OutsideRuby::start(version), version);
+}
+
+#[test]
+fn nor_in_one_under_jemalloc(version: TestRuby) {
+    let command = version.command(Some(&library(version)));
+    assert_garbage_of_child(OutsideRuby::start_command(command), version);
 }
