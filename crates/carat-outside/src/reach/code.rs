@@ -4,18 +4,20 @@ use super::fields::SlotView;
 use super::forms::NAMES;
 use super::graph::Graph;
 use crate::heap::{SlotHead, SlotType};
-use carat_ruby::version::{SHAPES, V2_7, V3_0, VersionRange};
+use carat_ruby::version::{RubyVersion, SHAPES, V2_7, V3_0, V3_1, V3_3, V3_4, VersionRange};
 use std::ops::Range;
 
 /// Where in the body of bytecode the address can stand of what is known of its instructions, and bytes of that of one: with a node from
 /// 3.1 on (`rb_iseq_constant_body`, vm_core.h).
 const LINES: Range<u64> = 96..168;
 const LINE_BYTES: [u64; 2] = [8, 12];
-/// Where in it the number of optional arguments stands, in the upper half of a word, the address of where their defaults begin, and those
-/// of bits for its instructions can.
+/// Bytes of the body at most.
+const BODY: [(RubyVersion, u64); 3] = [(V2_7, 296), (V3_1, 312), (V3_3, 312)];
+/// Where in it the number of optional arguments stands, in the upper half of a word, and the address of where their defaults begin.
 const OPTIONAL: u64 = 24;
 const DEFAULTS: u64 = 48;
-const BITS: Range<u64> = 256..328;
+/// Where the address of the table of variables of the code around stands, from 3.3 on behind the bits for the instructions.
+const OUTER: [(RubyVersion, u64); 3] = [(V3_1, 264), (V3_3, 272), (V3_4, 280)];
 /// Bytes between the address of the lines and that of the names of local variables, and bytes of what catches an exception.
 const LOCALS: u64 = 32;
 const CATCH: u64 = 32;
@@ -53,8 +55,8 @@ impl Graph<'_> {
         self.inline_caches(body);
     }
 
-    /// Where the defaults of arguments begin, one more than there are optional ones, and from 3.2 on a bit for each word of the
-    /// instructions, and a table with a bit for each variable of the code around (`param.opt_table`, `mark_bits.list`, `outer_variables`).
+    /// Where the defaults of arguments begin, one more than there are optional ones; a bit for each word of the instructions; and a table
+    /// with a bit for each variable of the code around (`param.opt_table`, `mark_bits.list`, `outer_variables`).
     fn numbers(&mut self, body: u64, size: u64) {
         let word = |at: u64| self.words.memory.word_at(body, at).unwrap_or(0);
         let table = |at: u64, count: u64| {
@@ -63,17 +65,24 @@ impl Graph<'_> {
         };
         let mut numbers = Vec::new();
         numbers.extend(table(DEFAULTS, (word(OPTIONAL) >> 32) + 1));
-        if SHAPES.contains(self.words.heap.version()) {
-            for at in BITS.step_by(8) {
-                if let Some((items, _)) = self.words.table_of_names(word(at)) {
-                    numbers.extend(self.words.chunk_at(items).map(|(number, _)| number));
-                    numbers.extend(table(at, NAMES / 8));
-                } else if size > 64 {
-                    numbers.extend(table(at, size.div_ceil(64)));
-                }
+        let version = self.words.heap.version();
+        let outer = OUTER.into_iter().find_map(|(of, at)| (of == version).then_some(at));
+        if let Some(at) = outer {
+            if let Some((items, _)) = self.words.table_of_names(word(at)) {
+                numbers.extend(self.words.chunk_at(items).map(|(number, _)| number));
+                numbers.extend(table(at, NAMES / 8));
+            }
+            if size > 64 {
+                numbers.extend(table(at - 8, size.div_ceil(64)));
             }
         }
         self.used.extend(numbers.into_iter().map(|number| (number as u64, 0..0)));
+        let bytes = BODY.into_iter().find_map(|(of, bytes)| (of == version).then_some(bytes));
+        if let Some((number, chunk)) = self.words.chunk_at(body)
+            && let Some(bytes) = bytes.filter(|bytes| chunk.fits(*bytes))
+        {
+            self.used.insert(number as u64, 0..bytes);
+        }
     }
 
     /// What is known of instructions, which is only numbers: line, node and events of each (`struct iseq_insn_info_entry`, iseq.h). Behind

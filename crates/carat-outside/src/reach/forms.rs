@@ -21,7 +21,7 @@ const HAS_FINALIZER: u64 = 1 << 7;
 /// The lowest byte of a symbol that is no object (`RUBY_SYMBOL_FLAG`).
 const STATIC_SYMBOL: u64 = 0xc;
 /// Bytes of a piece of the collector's mark stack: 500 objects and the address of the next piece (`stack_chunk_t`, gc.c).
-const MARK_STACK: u64 = 501 * 8;
+pub(super) const MARK_STACK: u64 = 501 * 8;
 
 /// Bytes of a table of names.
 pub(super) const NAMES: u64 = 24;

@@ -2,7 +2,7 @@
 
 use super::contexts::{Context, FiberStacks};
 use super::fields::{Reference, SlotView};
-use super::forms::{GLOBAL_ENTRY, GLOBAL_VARIABLE, NAMES, StTable, TableKind};
+use super::forms::{GLOBAL_ENTRY, GLOBAL_VARIABLE, MARK_STACK, NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
 use super::shapes::is_too_complex;
 use super::struct_kinds::{StructKind, StructKinds, struct_outside, words_of_map};
@@ -108,6 +108,7 @@ impl<'a> Graph<'a> {
         let lists = graph.structures();
         graph.rooms_of_fields();
         graph.object_space = graph.object_space(anchors, &lists);
+        graph.mark_stack();
         graph.special_structs(&structs);
         graph.promoted_list();
         graph.exception_pools();
@@ -196,9 +197,7 @@ impl<'a> Graph<'a> {
             if self.owned[number] {
                 continue;
             }
-            if self.words.is_mark_stack(&chunk) {
-                self.owned[number] = true;
-            } else if self.words.is_method_cache(&chunk) {
+            if self.words.is_method_cache(&chunk) {
                 self.used.insert(number as u64, 0..0);
             } else if self.words.is_list_of_pages(&chunk, &descriptors) {
                 self.owned[number] = true;
@@ -241,6 +240,29 @@ impl<'a> Graph<'a> {
             leads
         };
         found.into_iter().find(|(_, chunk)| leads_to_list(chunk)).map(|(number, _)| number)
+    }
+
+    /// The pieces of the mark stack, whose words are old: what the collector knows of the heap leads to the first of those in use and of
+    /// those for later, and each to the next (`mark_stack_t`, gc.c). Where that is not known, all that look like one.
+    fn mark_stack(&mut self) {
+        let chunks = self.words.chunks;
+        let Some(space) = self.object_space.and_then(|number| chunks.get(number)) else {
+            let held = chunks.iter().enumerate().filter(|(_, chunk)| chunk.held());
+            for (number, chunk) in held {
+                self.owned[number] |= self.words.is_mark_stack(&chunk);
+            }
+            return;
+        };
+        let mut next = Vec::new();
+        for_each_word(self.words.memory, space.user(), space.user_end(), |word| next.push(word));
+        while let Some(at) = next.pop() {
+            if let Some((number, chunk)) = self.words.chunk_at(at)
+                && chunk.fits(MARK_STACK)
+                && !std::mem::replace(&mut self.owned[number], true)
+            {
+                next.extend(self.words.memory.word_at(at, MARK_STACK - 8));
+            }
+        }
     }
 
     /// Adds the chunks that words of a range lead to and that have the size of a large structure.
