@@ -119,13 +119,15 @@ impl Words<'_> {
     /// The stacks for fibers, if a chunk is what Ruby knows of them: {start, bytes of one, with its guard page, number}. It reuses a stack
     /// without clearing it.
     pub(super) fn stacks_of_fibers(&self, chunk: &Chunk) -> Option<FiberStacks> {
+        if !STACKS.into_iter().any(|bytes| chunk.fits(bytes)) {
+            return None;
+        }
         let word = |at: u64| self.memory.word_at(chunk.user(), at);
         let (start, bytes, stride, count) = (word(0)?, word(8)?, word(16)?, word(24)?);
         let sound = bytes > 0
             && bytes.checked_add(PAGE) == Some(stride)
             && [start, bytes].into_iter().all(|one| one.is_multiple_of(PAGE))
-            && (1..MOST_STACKS).contains(&count)
-            && STACKS.into_iter().any(|bytes| chunk.fits(bytes));
+            && (1..MOST_STACKS).contains(&count);
         let end = stride.checked_mul(count).and_then(|all| start.checked_add(all));
         let last = end.filter(|_| sound)?.checked_sub(PAGE)?;
         let is_stack = |at: u64| {

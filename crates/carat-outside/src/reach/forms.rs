@@ -211,11 +211,12 @@ impl Words<'_> {
 
     /// Whether a chunk is the entry of a global variable, and if so the chunk of the variable.
     pub(super) fn global_entry(&self, chunk: &Chunk) -> Option<Option<usize>> {
+        if ![GLOBAL_ENTRY, GLOBAL_ENTRY + 8].into_iter().any(|bytes| chunk.fits(bytes)) {
+            return None;
+        }
         let word = |at: u64| self.memory.word_at(chunk.user(), at);
-        let name = word(8).filter(|name| name & SCOPE == GLOBAL_SCOPE && name >> 32 == 0);
-        let is_entry = [GLOBAL_ENTRY, GLOBAL_ENTRY + 8].into_iter().any(|bytes| chunk.fits(bytes));
-        let variable =
-            word(0).filter(|at| is_entry && name.is_some() && self.is_global_variable(*at));
+        word(8).filter(|name| name & SCOPE == GLOBAL_SCOPE && name >> 32 == 0)?;
+        let variable = word(0).filter(|at| self.is_global_variable(*at));
         let found = self.chunk_at(variable?).filter(|(_, chunk)| chunk.fits(GLOBAL_VARIABLE));
         Some(found.map(|(number, _)| number))
     }
