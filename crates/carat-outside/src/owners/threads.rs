@@ -15,6 +15,8 @@ const PARENT: usize = 4;
 const START_OF_STACK: usize = 28;
 /// At most so far from the end of a stack of glibc's lie a thread's block and, on aarch64, its data behind it.
 const BLOCK_AT_END: u64 = 16_384;
+/// The largest number of a thread (`PID_MAX_LIMIT`, include/linux/threads.h).
+const MOST_NUMBER: u32 = 1 << 22;
 /// Alignment of the head of a thread's robust mutexes: 736 in its block on x86-64 and 224 on aarch64, and blocks are aligned to 64.
 const HEAD_ALIGNMENT: usize = 16;
 
@@ -120,10 +122,14 @@ impl ThreadRegions {
         is_searched: &dyn Fn(u64) -> bool,
     ) -> Self {
         let mut found = Self::default();
-        for (number, start) in thread_blocks(memory, threads, is_searched) {
-            match number {
-                Some(number) => _ = found.by_start.entry(start).or_insert(number),
-                None => _ = found.ended.insert(start),
+        let blocks = thread_blocks(memory, threads, is_searched);
+        // Where no number is one of the list, those in it are of another container, and tell nothing of threads that ended meanwhile.
+        let are_known = blocks.iter().any(|block| matches!(block.0, BlockOf::Thread(_)));
+        for (of, start) in blocks {
+            match of {
+                BlockOf::Thread(number) => _ = found.by_start.entry(start).or_insert(number),
+                BlockOf::Unlisted if !are_known => {}
+                BlockOf::Ended | BlockOf::Unlisted => _ = found.ended.insert(start),
             }
         }
         // The stack pointer is the better evidence: a fiber runs on another stack than its thread began on.
@@ -164,8 +170,18 @@ fn is_stack(region: &MemoryRegion) -> bool {
     region.searched() && region.writable && (region.path == "[stack]" || anonymous)
 }
 
-/// The threads whose `struct pthread` is in a mapping, by its first address; `None` for one that has ended, of which the kernel made the
-/// number 0, in a mapping that ends behind it.
+/// Whose `struct pthread` it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BlockOf {
+    /// That of the thread at this place of the list.
+    Thread(u32),
+    /// One that has ended, of which the kernel made the number 0.
+    Ended,
+    /// One that is not in the list: it ended, or began, while threads were read.
+    Unlisted,
+}
+
+/// Whose `struct pthread` is in a mapping, by its first address. Of those that are not in the list the mapping ends behind it.
 ///
 /// A thread's number is followed there by the list of the robust mutexes that it holds: a pointer to the last one and the head.
 /// Nearly every thread holds none, and then both point to the head, which is found by that on every processor (`robust_prev` and
@@ -174,7 +190,7 @@ fn thread_blocks(
     memory: &dyn Memory,
     threads: &[ThreadPlace],
     is_searched: &dyn Fn(u64) -> bool,
-) -> Vec<(Option<u32>, u64)> {
+) -> Vec<(BlockOf, u64)> {
     let numbers: HashMap<u32, u32> =
         (0..).zip(threads).map(|(number, thread)| (thread.inner_id, number)).collect();
     let mut blocks = Vec::new();
@@ -198,8 +214,11 @@ fn thread_blocks(
                     let before = memory.copy(head.checked_sub(16)?, 16)?;
                     let is_empty = word_in(&before, 8) == Some(head);
                     let number = half_in(&before, 0).filter(|_| is_empty)?;
-                    let has_ended = number == 0 && region.end - head <= BLOCK_AT_END;
-                    has_ended.then_some(None).or_else(|| numbers.get(&number).copied().map(Some))
+                    if let Some(listed) = numbers.get(&number) {
+                        return Some(BlockOf::Thread(*listed));
+                    }
+                    let of = if number == 0 { BlockOf::Ended } else { BlockOf::Unlisted };
+                    (number <= MOST_NUMBER && region.end - head <= BLOCK_AT_END).then_some(of)
                 });
                 blocks.extend(numbers.map(|number| (number, region.start)));
             }
@@ -282,11 +301,12 @@ mod tests {
         memory.write(head - 16, &43_u32.to_le_bytes());
         memory.write_word(head - 8, head);
         memory.write_word(head, head);
-        // Of a thread that has ended, and in the midst of other memory.
-        for start in [0x40_0000, 0x50_0000] {
+        // Of threads that have ended, one while the list was read, and in the midst of other memory.
+        for start in [0x40_0000, 0x50_0000, 0x60_0000] {
             memory.map_anonymous(start, start + 0x1_0000);
         }
-        for head in [0x40_f620, 0x50_0620] {
+        memory.write(0x60_f610, &44_u32.to_le_bytes());
+        for head in [0x40_f620, 0x50_0620, 0x60_f620] {
             memory.write_word(head - 8, head);
             memory.write_word(head, head);
         }
@@ -303,6 +323,8 @@ mod tests {
         assert_eq!(found.live_from(&regions[1]), 0x20_0000);
         assert_eq!(found.thread_of(&regions[2]), None);
         let ended: Vec<bool> = regions.iter().map(|region| found.has_ended(region)).collect();
-        assert_eq!(ended, [false, false, false, true, false]);
+        assert_eq!(ended, [false, false, false, true, false, true]);
+        let of_another_container = ThreadRegions::find(&memory, &threads[..1], &|_| true);
+        assert!(!of_another_container.has_ended(&memory.regions()[5]));
     }
 }
