@@ -394,6 +394,24 @@ pub(crate) fn for_each_word(memory: &dyn Memory, start: u64, end: u64, mut each:
     }
 }
 
+/// The same memory in the order of addresses; what touches or overlaps becomes one stretch.
+pub(crate) fn joined(mut stretches: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    stretches.sort_unstable();
+    stretches.dedup_by(|next, before| {
+        let touches = next.0 <= before.1;
+        before.1 = if touches { before.1.max(next.1) } else { before.1 };
+        touches
+    });
+    stretches
+}
+
+/// The words of a range, by address, without those of pages that are not present.
+pub(crate) fn words_between(memory: &dyn Memory, start: u64, end: u64) -> Vec<u64> {
+    let mut words = Vec::new();
+    for_each_word(memory, start, end, |word| words.push(word));
+    words
+}
+
 fn read_words(memory: &dyn Memory, at: u64, into: &mut [u8], each: &mut impl FnMut(u64)) {
     if memory.read(at, into) {
         words_in(into, each);

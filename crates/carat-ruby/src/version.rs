@@ -202,6 +202,11 @@ pub const CALL_CACHES_HOLD_METHODS: VersionRange = VersionRange::up_to(V3_2);
 /// The call caches of a method follow it in one list; before, the list is a chunk of its own (`struct rb_class_cc_entries`,
 /// vm_callinfo.h).
 pub const CALL_CACHES_IN_LIST: VersionRange = VersionRange::from(V4_0);
+/// A call has its cache in it, and one cache of methods serves all classes; the collector marks neither (`struct rb_call_cache`,
+/// vm_core.h). Later the caches are objects.
+pub const CALLS_HAVE_CACHES: VersionRange = VersionRange::up_to(V2_7);
+/// An inline cache has three words (`iseq_inline_storage_entry`, vm_core.h), later two.
+pub const LONG_INLINE_CACHES: VersionRange = VersionRange::up_to(V3_0);
 /// A class's list of subclasses has links in one direction only (`rb_subclass_entry`).
 pub const SUBCLASSES_LINKED_ONE_WAY: VersionRange = VersionRange::up_to(V3_0);
 /// The names of instance variables are in the shapes of objects (shape.h); before, in a table of their class.

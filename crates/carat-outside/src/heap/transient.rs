@@ -4,7 +4,7 @@
 //! has no name, and the kernel joins it with other memory beside it.
 
 use crate::elf::zeroed_end;
-use crate::memory::{Memory, for_each_word};
+use crate::memory::{Memory, words_between};
 use carat_ruby::version::{RubyVersion, TRANSIENT_HEAP};
 
 /// Bytes of the arena (`TRANSIENT_HEAP_TOTAL_SIZE`), and of a block, to which it is aligned (`TRANSIENT_HEAP_BLOCK_SIZE`).
@@ -33,8 +33,7 @@ pub(super) fn find_arena(memory: &dyn Memory, version: RubyVersion) -> Option<(u
 }
 
 fn arena_in(memory: &dyn Memory, (start, end): (u64, u64)) -> Option<u64> {
-    let mut words = Vec::new();
-    for_each_word(memory, start, end, |word| words.push(word));
+    let words = words_between(memory, start, end);
     // Other words may look like a record, but lead to no such memory.
     let is_mapped = |start: &u64| {
         let region = memory.region(*start).filter(|region| region.searched());

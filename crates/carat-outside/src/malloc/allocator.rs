@@ -40,17 +40,6 @@ pub(super) fn covers(stretches: &[(u64, u64)], address: u64) -> bool {
     stretches.get(at).is_some_and(|stretch| address >= stretch.0)
 }
 
-/// The same memory in the order of addresses; what touches or overlaps becomes one stretch.
-pub(super) fn joined(mut stretches: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    stretches.sort_unstable();
-    stretches.dedup_by(|next, before| {
-        let touches = next.0 <= before.1;
-        before.1 = if touches { before.1.max(next.1) } else { before.1 };
-        touches
-    });
-    stretches
-}
-
 /// An allocator whose chunks can be listed from outside.
 pub(super) trait Allocator {
     /// Counts its memory, and lists its chunks with address, size and state.

@@ -4,14 +4,16 @@ use super::fields::SlotView;
 use super::forms::NAMES;
 use super::graph::Graph;
 use crate::heap::{SlotHead, SlotType};
-use carat_ruby::version::{RubyVersion, SHAPES, V2_7, V3_0, V3_1, V3_3, V3_4, VersionRange};
+use carat_ruby::version::{
+    CALLS_HAVE_CACHES, LONG_INLINE_CACHES, RubyVersion, SHAPES, V2_7, V3_1, V3_3, V3_4,
+};
 use std::ops::Range;
 
 /// Where in the body of bytecode the address can stand of what is known of its instructions, and bytes of that of one: with a node from
 /// 3.1 on (`rb_iseq_constant_body`, vm_core.h).
 const LINES: Range<u64> = 96..168;
 const LINE_BYTES: [u64; 2] = [8, 12];
-/// Bytes of the body at most.
+/// Bytes of the body at most, where malloc can give more; versions that are not here were not measured, or fill what it gives.
 const BODY: [(RubyVersion, u64); 3] = [(V2_7, 296), (V3_1, 312), (V3_3, 312)];
 /// Where in it the number of optional arguments stands, in the upper half of a word, and the address of where their defaults begin.
 const OPTIONAL: u64 = 24;
@@ -29,11 +31,9 @@ const COUNTS: u64 = 56;
 /// Bytes of an inline cache, up to 3.0 and later, and of a call (`iseq_inline_storage_entry`, `rb_call_data`).
 const CACHE: u64 = 16;
 const LONG_CACHE: u64 = 24;
-const EARLY: VersionRange = VersionRange::up_to(V3_0);
 const CALL: u64 = 16;
-/// Versions whose calls have their caches in them, which the collector does not mark; bytes of such a call, and of one with keywords, of
-/// which the last eight are the address of those (`rb_kwarg_call_data`, vm_core.h).
-const CALLS_WITH_CACHES: VersionRange = VersionRange::up_to(V2_7);
+/// Bytes of a call with its cache in it, and of one with keywords, of which the last eight are the address of those
+/// (`rb_kwarg_call_data`, vm_core.h).
 const CACHED_CALL: u64 = 80;
 const KEYWORD_CALL: u64 = 88;
 /// Names in the path of a constant at most.
@@ -66,8 +66,7 @@ impl Graph<'_> {
         let mut numbers = Vec::new();
         numbers.extend(table(DEFAULTS, (word(OPTIONAL) >> 32) + 1));
         let version = self.words.heap.version();
-        let outer = OUTER.into_iter().find_map(|(of, at)| (of == version).then_some(at));
-        if let Some(at) = outer {
+        if let Some(at) = of_version(OUTER, version) {
             if let Some((items, _)) = self.words.table_of_names(word(at)) {
                 numbers.extend(self.words.chunk_at(items).map(|(number, _)| number));
                 numbers.extend(table(at, NAMES / 8));
@@ -77,9 +76,8 @@ impl Graph<'_> {
             }
         }
         self.used.extend(numbers.into_iter().map(|number| (number as u64, 0..0)));
-        let bytes = BODY.into_iter().find_map(|(of, bytes)| (of == version).then_some(bytes));
         if let Some((number, chunk)) = self.words.chunk_at(body)
-            && let Some(bytes) = bytes.filter(|bytes| chunk.fits(*bytes))
+            && let Some(bytes) = of_version(BODY, version).filter(|bytes| chunk.fits(*bytes))
         {
             self.used.insert(number as u64, 0..bytes);
         }
@@ -143,7 +141,7 @@ impl Graph<'_> {
             let flags = self.words.object(word).unwrap_or(0);
             flags != 0 && SlotHead { flags, class: 0 }.slot_type() != SlotType::IMEMO
         };
-        let is_old = CALLS_WITH_CACHES.contains(self.words.heap.version());
+        let is_old = CALLS_HAVE_CACHES.contains(self.words.heap.version());
         let has_once = || used.clone().step_by(LONG_CACHE as usize).any(is_once);
         if is_old && !has_once() { 0..0 } else { used }
     }
@@ -154,7 +152,7 @@ impl Graph<'_> {
         let version = self.words.heap.version();
         let word = |offset| self.words.memory.word_at(at, offset);
         let low = |word: u64| word & u64::from(u32::MAX);
-        let is_early = EARLY.contains(version);
+        let is_early = LONG_INLINE_CACHES.contains(version);
         let counts = if is_early { EARLY_COUNTS } else { COUNTS };
         let counts = [word(counts)?, word(counts + 8)?, word(counts + 16)?];
         let (caches, calls, with_keywords) = if SHAPES.contains(version) {
@@ -166,7 +164,7 @@ impl Graph<'_> {
             (counts[0] >> 32, low(counts[1]), counts[1] >> 32)
         };
         let cache = if is_early { LONG_CACHE } else { CACHE };
-        let (bytes, used) = if CALLS_WITH_CACHES.contains(version) {
+        let (bytes, used) = if CALLS_HAVE_CACHES.contains(version) {
             let others = calls * CACHED_CALL;
             let bytes = others + with_keywords * KEYWORD_CALL;
             (bytes, (others + KEYWORD_CALL - 8).min(bytes)..bytes)
@@ -197,7 +195,12 @@ impl Graph<'_> {
     }
 }
 
-/// Whether a word is a name (`ID`): a number. An iterator's parameters can have none, as those of `(a, b)` in a block.
+/// What stands beside a version, if it is there.
+fn of_version(known: [(RubyVersion, u64); 3], version: RubyVersion) -> Option<u64> {
+    known.into_iter().find_map(|(of, number)| (of == version).then_some(number))
+}
+
+/// Whether a word is a name (`ID`), which is a number: 0 for a parameter without one, such as `(a, b)` of a block.
 fn is_name(word: u64) -> bool {
     word <= u64::from(u32::MAX)
 }

@@ -8,7 +8,7 @@ use crate::hash::AddressSet;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::Memory;
-use carat_ruby::version::{CALL_CACHES_IN_LIST, SUBCLASSES_LINKED_ONE_WAY, V2_7, VersionRange};
+use carat_ruby::version::{CALL_CACHES_IN_LIST, CALLS_HAVE_CACHES, SUBCLASSES_LINKED_ONE_WAY};
 
 /// Entries of a table that are examined.
 const SAMPLE: u64 = 400;
@@ -37,8 +37,7 @@ pub(super) const GLOBAL_VARIABLE: u64 = 56;
 const SCOPE: u64 = 0xe;
 const GLOBAL_SCOPE: u64 = 6;
 
-/// Versions with one cache of methods for all classes, its entries, and bytes of each (`global_method_cache`, vm_method.c).
-const METHOD_CACHE: VersionRange = VersionRange::up_to(V2_7);
+/// Entries of the one cache of methods for all classes, and bytes of each (`global_method_cache`, vm_method.c).
 const METHOD_CACHE_ENTRIES: u64 = 2048;
 const METHOD_CACHE_ENTRY: u64 = 40;
 
@@ -201,7 +200,7 @@ impl Words<'_> {
     /// (`struct cache_entry`, vm_method.c).
     pub(super) fn is_method_cache(&self, chunk: &Chunk) -> bool {
         let word = |at: u64| self.memory.word_at(chunk.user(), at).unwrap_or(u64::MAX);
-        METHOD_CACHE.contains(self.heap.version())
+        CALLS_HAVE_CACHES.contains(self.heap.version())
             && chunk.fits(METHOD_CACHE_ENTRY * METHOD_CACHE_ENTRIES)
             && (0..SAMPLE).all(|entry| {
                 let at = entry * METHOD_CACHE_ENTRY;
@@ -209,16 +208,14 @@ impl Words<'_> {
             })
     }
 
-    /// Whether a chunk is the entry of a global variable, and if so the chunk of the variable.
-    pub(super) fn global_entry(&self, chunk: &Chunk) -> Option<Option<usize>> {
+    /// The address of a global variable, if a chunk is its entry.
+    pub(super) fn global_entry(&self, chunk: &Chunk) -> Option<u64> {
         if ![GLOBAL_ENTRY, GLOBAL_ENTRY + 8].into_iter().any(|bytes| chunk.fits(bytes)) {
             return None;
         }
         let word = |at: u64| self.memory.word_at(chunk.user(), at);
         word(8).filter(|name| name & SCOPE == GLOBAL_SCOPE && name >> 32 == 0)?;
-        let variable = word(0).filter(|at| self.is_global_variable(*at));
-        let found = self.chunk_at(variable?).filter(|(_, chunk)| chunk.fits(GLOBAL_VARIABLE));
-        Some(found.map(|(number, _)| number))
+        word(0).filter(|at| self.is_global_variable(*at))
     }
 
     /// Whether a global variable is here: {counters, data, getter, setter, …} (`struct rb_global_variable`, variable.c).

@@ -11,7 +11,7 @@ use crate::elf::RubyAnchors;
 use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
 use crate::malloc::{Chunk, ChunkTable};
-use crate::memory::{Memory, for_each_word};
+use crate::memory::{Memory, for_each_word, joined};
 use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
@@ -58,7 +58,7 @@ pub(super) struct Graph<'a> {
     fiber_stacks: Vec<FiberStacks>,
     /// The stacks of Ruby of those who run and do not say where their machine stack ends.
     pub(super) running: AddressSet,
-    /// Stacks of which only a part is in use, by address.
+    /// Stacks of which only a part is in use, by address; none overlaps another.
     old_stacks: Vec<(u64, u64)>,
 }
 
@@ -215,7 +215,9 @@ impl<'a> Graph<'a> {
                 self.used.insert(number as u64, used);
             } else if let Some(variable) = self.words.global_entry(&chunk) {
                 self.used.insert(number as u64, 0..GLOBAL_ENTRY);
-                self.used.extend(variable.map(|number| (number as u64, 0..GLOBAL_VARIABLE)));
+                let variable = self.words.chunk_at(variable);
+                let variable = variable.filter(|(_, chunk)| chunk.fits(GLOBAL_VARIABLE));
+                self.used.extend(variable.map(|(number, _)| (number as u64, 0..GLOBAL_VARIABLE)));
             }
         }
         lists
@@ -232,13 +234,8 @@ impl<'a> Graph<'a> {
         for vm in vms.into_values() {
             self.structures_behind((vm.user(), vm.user_end()), &mut found);
         }
-        let leads_to_list = |chunk: &Chunk| {
-            let mut leads = false;
-            for_each_word(self.words.memory, chunk.user(), chunk.user_end(), |word| {
-                leads |= lists.contains(&word);
-            });
-            leads
-        };
+        let leads_to_list =
+            |chunk: &Chunk| self.words.words_of(chunk).iter().any(|word| lists.contains(word));
         found.into_iter().find(|(_, chunk)| leads_to_list(chunk)).map(|(number, _)| number)
     }
 
@@ -253,8 +250,7 @@ impl<'a> Graph<'a> {
             }
             return;
         };
-        let mut next = Vec::new();
-        for_each_word(self.words.memory, space.user(), space.user_end(), |word| next.push(word));
+        let mut next = self.words.words_of(&space);
         while let Some(at) = next.pop() {
             if let Some((number, chunk)) = self.words.chunk_at(at)
                 && chunk.fits(MARK_STACK)
@@ -365,7 +361,7 @@ impl<'a> Graph<'a> {
         }
         let free = self.fiber_stacks.iter().flat_map(|stacks| stacks.without(&self.running));
         self.old_stacks.extend(free);
-        self.old_stacks.sort_unstable();
+        self.old_stacks = joined(std::mem::take(&mut self.old_stacks));
     }
 
     /// The transient heap's list of promoted objects: {list, size, used} in the library's data; old words stay in it
@@ -528,7 +524,8 @@ impl<'a> Graph<'a> {
         let mut parts = Vec::new();
         let mut at = start;
         // Below the stack pointer old words stay, which would keep what was returned long ago.
-        for (from, to) in self.old_stacks.iter().filter(|old| old.0 < end && old.1 > start) {
+        let first = self.old_stacks.partition_point(|old| old.1 <= start);
+        for (from, to) in self.old_stacks[first..].iter().take_while(|old| old.0 < end) {
             if *from > at {
                 parts.push((at, *from));
             }

@@ -6,7 +6,7 @@ use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::AddressSet;
 use crate::heap::SlotType;
-use crate::memory::{Memory, for_each_word};
+use crate::memory::{Memory, words_between};
 use carat_ruby::version::SHAPES;
 
 /// Candidates for the table of shapes are in chunks of at most so many bytes.
@@ -60,10 +60,9 @@ fn candidates(words: &Words<'_>, ranges: &[(u64, u64)], anchors: &RubyAnchors) -
     let vm = anchors.value(words.memory, "ruby_current_vm_ptr");
     let vm = vm.and_then(|vm| words.chunks.find(vm)).and_then(|vm| words.chunks.get(vm));
     ranges.extend(vm.map(|vm| (vm.user(), vm.user_end())));
-    let mut found = Vec::new();
-    for (start, end) in ranges {
-        for_each_word(words.memory, start, end, |word| found.push(word));
-    }
+    let found = ranges.into_iter();
+    let mut found: Vec<u64> =
+        found.flat_map(|(start, end)| words_between(words.memory, start, end)).collect();
     let is_small = |word: u64| match words.chunks.is_told() {
         // Whatever lies there; the vote decides.
         true => word.is_multiple_of(8),

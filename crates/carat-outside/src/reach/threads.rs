@@ -11,8 +11,9 @@ use super::contexts::Context;
 use super::graph::Graph;
 use crate::hash::{AddressMap, AddressSet};
 use crate::malloc::Chunk;
-use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH, for_each_word};
+use crate::memory::{Memory, MemoryRegion, PAGE, PAGE_LENGTH};
 use crate::owners::ground::GroundKind;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Bytes of chunks that can be what Ruby knows of a native thread, and of the stack for signals.
@@ -28,15 +29,18 @@ impl Graph<'_> {
         let with_fiber = self.threads_of_fibers(fibers);
         let mut lists = Lists::new(self.words.memory);
         let mut stacks = AddressSet::default();
+        let before = self.bytes_before_registers();
         for thread in threads {
             let Some((number, chunk)) = self.words.chunk_at(*thread) else { continue };
-            let words = self.words_of(&chunk);
+            let words = self.words.words_of(&chunk);
             if is_listed(&mut lists, &chunk, &words) {
                 self.living_thread(words, &mut stacks);
             } else {
                 self.finished.insert(number as u64, ());
                 self.owned[number] |= !with_fiber.contains(thread);
-                self.registers_of_finished(&words, *thread);
+                if let Some(before) = before {
+                    self.registers_of_finished(&words, *thread, before);
+                }
             }
         }
         self.stacks_of_others(&stacks);
@@ -46,7 +50,7 @@ impl Graph<'_> {
     fn living_thread(&mut self, mut words: Vec<u64>, stacks: &mut AddressSet) {
         let native = words.iter().filter_map(|word| self.words.chunk_at(*word));
         let native = native.filter(|(_, chunk)| NATIVE_THREAD.contains(&chunk.size));
-        let native: Vec<u64> = native.flat_map(|(_, chunk)| self.words_of(&chunk)).collect();
+        let native: Vec<u64> = native.flat_map(|(_, chunk)| self.words.words_of(&chunk)).collect();
         words.extend(native);
         for word in words {
             stacks.extend(self.words.memory.region(word).map(|region| region.start));
@@ -92,14 +96,21 @@ impl Graph<'_> {
         let with_context = self.contexts.keys().map(|number| *number as usize);
         let with_object = fibers.iter().filter_map(|fiber| chunks.exact(*fiber));
         let found = with_context.chain(with_object).filter_map(|number| chunks.get(number));
-        found.flat_map(|chunk| self.words_of(&chunk)).collect()
+        found.flat_map(|chunk| self.words.words_of(&chunk)).collect()
+    }
+
+    /// Bytes between the address of a context and its registers, by what most say: some may only look like one.
+    fn bytes_before_registers(&self) -> Option<u64> {
+        let mut votes: BTreeMap<u64, usize> = BTreeMap::new();
+        for bytes in self.contexts.values().filter_map(Context::bytes_before_registers) {
+            *votes.entry(bytes).or_default() += 1;
+        }
+        votes.into_iter().max_by_key(|(_, count)| *count).map(|(bytes, _)| bytes)
     }
 
     /// The context of a thread that has ended, which says whose it is, has the registers of then, up to the end of its chunk. They begin
     /// where they do in any other context.
-    fn registers_of_finished(&mut self, words: &[u64], thread: u64) {
-        let mut others = self.contexts.values();
-        let Some(before) = others.find_map(Context::bytes_before_registers) else { return };
+    fn registers_of_finished(&mut self, words: &[u64], thread: u64, before: u64) {
         for context in words {
             let Some(number) = self.words.chunks.find(*context) else { continue };
             let Some(chunk) = self.words.chunks.get(number) else { continue };
@@ -112,12 +123,6 @@ impl Graph<'_> {
                 self.used.insert(number as u64, 0..*context + before - chunk.user());
             }
         }
-    }
-
-    fn words_of(&self, chunk: &Chunk) -> Vec<u64> {
-        let mut words = Vec::new();
-        for_each_word(self.words.memory, chunk.user(), chunk.user_end(), |word| words.push(word));
-        words
     }
 }
 
@@ -167,14 +172,17 @@ impl<'a> Lists<'a> {
         is_left_over
     }
 
-    /// The nodes from one on. Where they do not lead back to it, also the first that does not lead back to the node before.
+    /// The nodes from one on. Where they do not lead back to it, also the first that does not lead back to the node before. A longer list
+    /// than there can be counts as whole.
     fn walk(&self, first: u64) -> (Vec<u64>, Option<u64>) {
-        let mut nodes = vec![first];
+        let (mut nodes, mut last) = (vec![first], first);
         while nodes.len() < MOST_NODES {
-            let last = nodes[nodes.len() - 1];
             match self.next(last) {
-                Some(next) if next == first => return (nodes, None),
-                Some(next) => nodes.push(next),
+                Some(next) if next == first => break,
+                Some(next) => {
+                    nodes.push(next);
+                    last = next;
+                }
                 None => return (nodes, self.memory.word(last)),
             }
         }

@@ -13,7 +13,7 @@ use crate::elf::RubyAnchors;
 use crate::hash::AddressSet;
 use crate::heap::{Heap, SlotType, imemo_kind};
 use crate::malloc::{Chunk, ChunkTable};
-use crate::memory::{Memory, for_each_word};
+use crate::memory::{Memory, words_between};
 use carat_ruby::version::{RubyVersion, SHAPES, V2_7, V3_4, VersionRange};
 
 /// Versions whose structs were measured.
@@ -203,8 +203,7 @@ impl ToldChunks<'_> {
 
     /// The tables of Ruby's own to which words of a range lead.
     fn structures(&mut self, (start, end): (u64, u64)) {
-        let mut words = Vec::new();
-        for_each_word(self.words.memory, start, end, |word| words.push(word));
+        let words = words_between(self.words.memory, start, end);
         words.into_iter().for_each(|word| self.structure(word));
     }
 

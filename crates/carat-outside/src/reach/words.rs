@@ -5,7 +5,7 @@ use super::shapes::ShapeTable;
 use crate::bytes::word_in;
 use crate::heap::{Heap, SlotHead, SlotType};
 use crate::malloc::{Chunk, ChunkTable};
-use crate::memory::{Memory, MemoryRegion};
+use crate::memory::{Memory, MemoryRegion, words_between};
 
 /// Contents of young objects outside of chunks, in the transient heap of Ruby 2.7 to 3.2, have at most so many words.
 pub(crate) const TRANSIENT_WORDS: u64 = 1 << 12;
@@ -66,6 +66,11 @@ impl<'a> Words<'a> {
     pub(crate) fn chunk_at(&self, address: u64) -> Option<(usize, Chunk)> {
         let number = self.chunks.exact(address)?;
         self.chunks.get(number).filter(Chunk::held).map(|chunk| (number, chunk))
+    }
+
+    /// The words of a chunk.
+    pub(super) fn words_of(&self, chunk: &Chunk) -> Vec<u64> {
+        words_between(self.memory, chunk.user(), chunk.user_end())
     }
 
     /// The number of the chunk in use at an address, if it has room for so many bytes and for few more.

@@ -15,11 +15,11 @@ mod tally;
 mod tests;
 mod walk;
 
-use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest, joined};
+use crate::malloc::allocator::{Allocator, MallocReading, MallocRequest};
 use crate::malloc::data::{MallocCensus, MallocLayout, NoMalloc};
 use crate::malloc::present::PresentRuns;
 use crate::malloc::table::{Chunk, ChunkList, ChunkTable};
-use crate::memory::Memory;
+use crate::memory::{Memory, joined};
 use arena::{ArenaJob, WalkedArena, read_arena};
 use caches::{ListReader, mark_cached};
 use mapped::{NotMapped, find_mapped};

@@ -4,11 +4,11 @@ use super::caches::ThreadCaches;
 use super::data::{JemallocArena, JemallocCensus, LargeClass, SlabClass};
 use super::layout::{Extent, TreeLayout};
 use super::walk::Extents;
-use crate::malloc::allocator::{MallocRequest, joined};
+use crate::malloc::allocator::MallocRequest;
 use crate::malloc::data::{ArenaCensus, ChunkSize};
 use crate::malloc::residency::ResidentPages;
 use crate::malloc::table::{Chunk, ChunkList, ChunkState};
-use crate::memory::{Memory, PAGE};
+use crate::memory::{Memory, PAGE, joined};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Classes that have slabs in no layout: a region of a larger class may begin anywhere in its first page.
