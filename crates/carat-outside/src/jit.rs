@@ -53,8 +53,8 @@ struct JitFields {
 pub struct Jit {
     runs: Vec<CodeRoom>,
     fields: JitFields,
-    /// Addresses of the bodies of all bytecode, in order.
-    bodies: Vec<u64>,
+    /// Addresses of the bodies of all bytecode, in order, and of its objects.
+    bodies: BTreeMap<u64, u64>,
     compiled: u64,
     /// Addresses of the compiler's tables of each body.
     tables: Vec<u64>,
@@ -72,7 +72,7 @@ impl Jit {
         let bodies = bodies(memory, heap, chunks);
         let is_code = |word: u64| runs.iter().any(|run| run.code.contains(&word));
         let mut votes: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for &body in &bodies {
+        for &body in bodies.keys() {
             each_field(memory, chunks, body, |at, word| {
                 if is_code(word) {
                     votes.entry(at).or_default().push(body);
@@ -88,7 +88,7 @@ impl Jit {
         let tables_at = tables_at(memory, chunks, &entered, entry);
         let tables: BTreeSet<u64> = tables_at
             .iter()
-            .flat_map(|at| bodies.iter().filter_map(move |body| memory.word_at(*body, *at)))
+            .flat_map(|at| bodies.keys().filter_map(move |body| memory.word_at(*body, *at)))
             .filter(|address| held_chunk(chunks, *address).is_some())
             .collect();
         Some(Self {
@@ -117,13 +117,26 @@ impl Jit {
         &self.tables
     }
 
+    /// What it keeps for each piece of bytecode: the address of the object, and of its tables. `None` where their place is unknown.
+    pub(crate) fn tables_of(&self, memory: &dyn Memory) -> Option<Vec<(u64, u64)>> {
+        let at = self.fields.tables?;
+        let tables = |body: u64| memory.word_at(body, at).filter(|tables| *tables != 0);
+        let found = self.bodies.iter().filter_map(|(body, code)| Some((*code, tables(*body)?)));
+        Some(found.collect())
+    }
+
+    /// The code, from whose start its places are counted. There can be several, of one of which Ruby's bytecode leads to the most.
+    pub(crate) fn code(&self) -> impl Iterator<Item = Range<u64>> {
+        self.runs.iter().map(|run| run.code.clone())
+    }
+
     /// Whether a word of a chunk is a field of the compiler in the body of bytecode: an entry, a counter or the pointer to tables.
     pub(crate) fn is_field(&self, chunk: &Chunk, address: u64) -> bool {
         let JitFields { entry, tables } = self.fields;
         let at = address.wrapping_sub(chunk.user());
         // Each is followed by its counter.
         let last = tables.unwrap_or(entry) + 8;
-        (entry..=last).contains(&at) && self.bodies.binary_search(&chunk.user()).is_ok()
+        (entry..=last).contains(&at) && self.bodies.contains_key(&chunk.user())
     }
 
     /// What is known of it. `tables` are the chunks that its tables lead to.
@@ -161,9 +174,9 @@ fn code_runs(regions: &[MemoryRegion]) -> Vec<CodeRoom> {
     possible_code_rooms(&pieces.collect::<Vec<_>>())
 }
 
-/// The bodies of all bytecode, in order.
-fn bodies(memory: &dyn Memory, heap: &Heap, chunks: &ChunkTable) -> Vec<u64> {
-    let (mut found, mut bytes) = (BTreeSet::new(), Vec::new());
+/// The bodies of all bytecode, in order, and its objects.
+fn bodies(memory: &dyn Memory, heap: &Heap, chunks: &ChunkTable) -> BTreeMap<u64, u64> {
+    let (mut found, mut bytes) = (BTreeMap::new(), Vec::new());
     for page in heap.pages() {
         heap.read_slots(memory, page, &mut bytes);
         for number in 0..page.slots {
@@ -175,10 +188,11 @@ fn bodies(memory: &dyn Memory, heap: &Heap, chunks: &ChunkTable) -> Vec<u64> {
             let is_bytecode = head.slot_type() == SlotType::IMEMO
                 && imemo_kind(head.flags, heap.version()) == Some("iseq");
             let body = word_in(slot, 16).filter(|_| is_bytecode);
-            found.extend(body.filter(|body| held_chunk(chunks, *body).is_some()));
+            let body = body.filter(|body| held_chunk(chunks, *body).is_some());
+            found.extend(body.map(|body| (body, page.slot(number))));
         }
     }
-    found.into_iter().collect()
+    found
 }
 
 /// The chunk in use that begins at an address.

@@ -1,5 +1,6 @@
 //! What is known of a process before its objects are marked: which chunks belong to whom, and which words are no references.
 
+use super::compiled::{Compiled, find_compiled};
 use super::contexts::{Context, FiberStacks};
 use super::fields::{Reference, SlotView};
 use super::forms::{GLOBAL_ENTRY, GLOBAL_VARIABLE, MARK_STACK, NAMES, StTable, TableKind};
@@ -10,6 +11,7 @@ use super::words::Words;
 use crate::elf::RubyAnchors;
 use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
+use crate::jit::Jit;
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, for_each_word, joined};
 use crate::number_set::NumberSet;
@@ -50,6 +52,8 @@ pub(super) struct Graph<'a> {
     object_space: Option<usize>,
     /// Records with the instance variables of objects that have no room for any.
     generic_fields: AddressMap<u64>,
+    /// What the collector marks for the compiler, by the number of the chunk that stands for it.
+    pub(super) compiled: AddressMap<Compiled>,
     /// Execution contexts by the number of their chunk.
     pub(super) contexts: AddressMap<Context>,
     /// Data of libraries, stacks, and other memory that is searched for pointers.
@@ -96,6 +100,7 @@ impl<'a> Graph<'a> {
             weak_sets: AddressMap::default(),
             object_space: None,
             generic_fields: AddressMap::default(),
+            compiled: AddressMap::default(),
             contexts: AddressMap::default(),
             ground,
             fiber_stacks: Vec::new(),
@@ -105,6 +110,7 @@ impl<'a> Graph<'a> {
         // In this order: what belongs to the collector or to a slot is no structure that is known by its form.
         graph.collector();
         let structs = graph.slots();
+        graph.compiler(&ruby_data(memory, anchors));
         let lists = graph.structures();
         graph.rooms_of_fields();
         graph.object_space = graph.object_space(anchors, &lists);
@@ -184,6 +190,20 @@ impl<'a> Graph<'a> {
         if let Some(number) = self.words.chunks.exact(address) {
             self.owned[number] = true;
         }
+    }
+
+    /// What Ruby's compiler keeps. Its code is no root then.
+    fn compiler(&mut self, data: &[(u64, u64)]) {
+        let Words { memory, heap, chunks, .. } = self.words;
+        let Some(jit) = Jit::find(memory, heap, chunks) else { return };
+        let is_free =
+            |number: usize| !self.is_owned(number) && self.object_of_struct(number).is_none();
+        let Some(compiled) = find_compiled(&self.words, &jit, data, &is_free) else { return };
+        self.compiled = compiled;
+        self.ground.retain(|pages| {
+            let start = pages.ranges.first().map_or(0, |range| range.0);
+            !memory.region(start).is_some_and(|region| jit.is_code(region))
+        });
     }
 
     /// Structures that are known by their form. Returns the collector's lists of heap pages.

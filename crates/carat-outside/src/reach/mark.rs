@@ -1,5 +1,6 @@
 //! Marks what is reached, as Ruby's collector does.
 
+use super::compiled::Compiled;
 use super::fields::Reference;
 use super::forms::{HAS_GENERIC_FIELDS, StTable, TableKind};
 use super::graph::Graph;
@@ -21,7 +22,7 @@ const PACKED: u64 = 4104;
 pub(super) enum ChunkMark {
     /// Nobody.
     Unknown,
-    /// A compiled pattern, maybe by an old word: whoever else leads to it decides.
+    /// A compiled pattern, or code, maybe by an old word: whoever else leads to it decides.
     Part,
     /// The roots.
     Live,
@@ -119,7 +120,7 @@ impl<'a> ReachMarker<'a> {
             self.enter_inside(number);
             self.drain();
         }
-        self.parts_of_patterns();
+        self.parts_alone();
     }
 
     /// A part of the ground. Recorded roots are as small as can be told apart.
@@ -187,7 +188,7 @@ impl<'a> ReachMarker<'a> {
                 self.garbage_slot(number, slot, bytes);
             }
         }
-        self.parts_of_patterns();
+        self.parts_alone();
     }
 
     /// Marks the chunks of an object that the roots do not reach, and records its references.
@@ -422,19 +423,24 @@ impl<'a> ReachMarker<'a> {
         for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
             parts.extend(self.graph.words.chunk_at(word).map(|(part, _)| part));
         });
+        self.parts(&parts);
+    }
+
+    /// Chunks without references, if nobody else leads to them.
+    fn parts(&mut self, parts: &[usize]) {
         for part in parts {
-            if !self.chunks[part].is_open() {
+            if !self.chunks[*part].is_open() {
                 continue;
             }
-            self.chunks[part] = ChunkMark::Part;
+            self.chunks[*part] = ChunkMark::Part;
             if let Some(record) = &mut self.record {
-                record.add_inside(part);
+                record.add_inside(*part);
             }
         }
     }
 
-    /// Marks the chunks to which only patterns lead and that belong to nobody else.
-    fn parts_of_patterns(&mut self) {
+    /// Marks the chunks that only what has no references leads to and that belong to nobody else.
+    fn parts_alone(&mut self) {
         for number in 0..self.chunks.len() {
             if self.chunks[number] != ChunkMark::Part {
                 continue;
@@ -487,6 +493,9 @@ impl<'a> ReachMarker<'a> {
         if let Some((table, kind)) = self.graph.tables.get(&(number as u64)).copied() {
             return self.own_table(&table, kind);
         }
+        if let Some(compiled) = self.graph.compiled.remove(&(number as u64)) {
+            return self.compiled(&compiled);
+        }
         if self.graph.is_weak_set(number) || self.graph.words.is_subclass_link(&chunk) {
             return;
         }
@@ -519,6 +528,14 @@ impl<'a> ReachMarker<'a> {
                 context.live.into_iter().for_each(|part| self.stack(part));
             }
         }
+    }
+
+    /// What the compiler keeps.
+    fn compiled(&mut self, compiled: &Compiled) {
+        for object in &compiled.objects {
+            self.value(*object);
+        }
+        self.parts(&compiled.chunks);
     }
 
     /// A thread that has ended has objects and its own context, which lies within the chunk of a fiber.

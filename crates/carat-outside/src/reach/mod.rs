@@ -6,6 +6,7 @@
 
 mod buffers;
 mod code;
+mod compiled;
 mod contexts;
 pub(crate) mod fields;
 pub(crate) mod forms;

@@ -8,6 +8,9 @@ use crate::memory::{Memory as _, MemoryRegion, PAGE};
 /// Makes something that keeps nothing alive, or, if not `sound`, the same with one word changed so that it does.
 type WeakCase = fn(&mut MarkedProcess, bool);
 
+/// Where the compiler's code is.
+const MACHINE_CODE: u64 = 0x7fb0_0000_0000;
+
 impl MarkedProcess {
     /// A table of Ruby itself with one entry.
     fn table(&mut self, key: u64, record: u64) -> u64 {
@@ -69,6 +72,44 @@ impl MarkedProcess {
         body
     }
 
+    /// Makes bytecode that has machine code and a block of it, to which a root leads; returns the address of the block, and those of the
+    /// fields of the body where the compiler's tables stand.
+    fn compiled(&mut self) -> (u64, u64) {
+        let [body, tables, block] = [0x200, 0x40, 0x90].map(|size| self.chunk(size));
+        let code = self.rooted(2, 0x701a);
+        for (start, bytes, is_code) in
+            [(MACHINE_CODE, 2 * PAGE, true), (MACHINE_CODE + 2 * PAGE, (1 << 20) - 2 * PAGE, false)]
+        {
+            self.made.memory.map(MemoryRegion {
+                start,
+                end: start + bytes,
+                readable: is_code,
+                executable: is_code,
+                private: true,
+                ..MemoryRegion::default()
+            });
+        }
+        self.word(code + 16, body);
+        self.word(body + 400, MACHINE_CODE + 64);
+        self.word(body + 432, tables);
+        self.word(tables, block);
+        self.word(block, code);
+        (block, body + 432)
+    }
+
+    /// Makes a hash table of the compiler's with an entry of this key; returns where the library says how many entries there are.
+    fn assumption(&mut self, key: u64) -> u64 {
+        let (data, table) = (self.library("/usr/lib/libruby-3.3.so.3.3"), self.chunk(0x110));
+        let groups = table + 4 * 56;
+        for (at, word) in [(groups - 2 * 56, key), (groups, u64::MAX ^ 0xff00)] {
+            self.word(at, word);
+        }
+        for (number, word) in (0..).zip([groups, 3, 2, 1]) {
+            self.word(data + number * 8, word);
+        }
+        data + 24
+    }
+
     /// Makes a thread that has ended or that its list leads to; returns the addresses of its struct and of its object.
     fn ended_thread(&mut self, has_ended: bool) -> (u64, u64) {
         let [thread, list, kind, name] = [0x80, 0x40, 0x20, 0x20].map(|size| self.chunk(size));
@@ -90,7 +131,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 38] = [
+const WEAK: [(&str, WeakCase); 43] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -374,6 +415,42 @@ const WEAK: [(&str, WeakCase); 38] = [
         let name = if sound { "ld-linux-x86-64.so.2" } else { "ld.so" };
         let data = process.library(&format!("/usr/lib/{name}"));
         process.word(data, KEPT);
+    }),
+    ("the code of the compiler", |process, sound| {
+        let (_, tables) = process.compiled();
+        process.word(MACHINE_CODE + 128, KEPT);
+        if !sound {
+            process.word(tables, 0);
+        }
+    }),
+    ("what stands beside the places of objects in the code", |process, sound| {
+        let ((block, _), places) = (process.compiled(), process.chunk(0x20));
+        process.word(block + 16, places);
+        process.word(block + 24, 1);
+        process.word(places, if sound { 132 } else { 133 });
+        process.made.memory.write(MACHINE_CODE + 133, &KEPT.to_le_bytes());
+    }),
+    ("code that one comes from, but not code that one goes to", |process, sound| {
+        let ((block, _), branch) = (process.compiled(), process.chunk(0x50));
+        let [target, other] =
+            [0x20, if sound { 0x90 } else { 0x30 }].map(|size| process.chunk(size));
+        process.word(KEPT, 0x701a);
+        process.word(block + 16, branch);
+        process.word(branch, if sound { other } else { target });
+        process.word(target + 8, other);
+        process.word(other, KEPT);
+    }),
+    ("what the compiler assumes of a class, but not of a method", |process, sound| {
+        process.compiled();
+        let method = POST + 3 * SLOT;
+        process.word(method, 0x601a);
+        process.word(method + 8, KEPT);
+        process.assumption(if sound { KEPT } else { method });
+    }),
+    ("a table of the compiler's that has as many entries as it says", |process, sound| {
+        process.compiled();
+        let count = process.assumption(KEPT);
+        process.word(count, if sound { 1 } else { 2 });
     }),
     ("what a parser freed", |process, sound| {
         let (tree, node) = (process.rooted(2, 0x901a), process.chunk(0x20));

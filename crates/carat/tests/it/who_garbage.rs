@@ -14,6 +14,7 @@ const GARBAGE: &str = include_str!("data/garbage.rb");
 /// Objects of a kind that the collector may find later and no longer, as by what is on a stack: a fiber has ten.
 const MORE: u64 = 3;
 const FEWER: u64 = 12;
+const YJIT: TestRuby = TestRuby::InRoot("yjit");
 
 /// Makes it possible to make it in a Ruby; returns the names of its classes.
 fn prepare(ruby: &mut OutsideRuby) -> Vec<String> {
@@ -100,4 +101,27 @@ fn neither_has_what_the_threads_of_the_parent_had_in_a_forked_child(version: Tes
 fn nor_in_one_under_jemalloc(version: TestRuby) {
     let command = version.command(Some(&library(version)));
     assert_garbage_of_child(OutsideRuby::start_command(command), version);
+}
+
+/// A Ruby that compiles whatever is called.
+fn compiling(preload: Option<&std::path::Path>) -> OutsideRuby {
+    let mut command = YJIT.command(preload);
+    command.args(["--yjit", "--yjit-call-threshold=1"]);
+    let mut ruby = OutsideRuby::start_command(command);
+    assert_eq!(ruby.eval("RubyVM::YJIT.enabled?"), "true");
+    ruby
+}
+
+#[test]
+fn neither_has_it_where_all_code_is_compiled() {
+    require!(Roots("yjit"));
+    assert_own_garbage(compiling(None), YJIT);
+    assert_own_garbage(compiling(Some(&library(YJIT))), YJIT);
+}
+
+#[test]
+fn nor_in_a_forked_child_where_all_code_is_compiled() {
+    require!(Roots("yjit"));
+    assert_garbage_of_child(compiling(None), YJIT);
+    assert_garbage_of_child(compiling(Some(&library(YJIT))), YJIT);
 }

@@ -19,6 +19,10 @@ module Garbage
     depth.zero? ? 1 : dig(depth - 1)
   end
 
+  def self.call(one)
+    one.own
+  end
+
   # An object that lives on, by name.
   def self.kept(name)
     (@kept ||= {})[name] ||= yield
@@ -79,6 +83,10 @@ module Garbage
     Arguments: ->(made) { MANY.times { take(made.new, made.new, of: made.new) {} } },
     Sent: ->(made) { MANY.times { made.new.public_send(:itself).instance_exec(made.new) { |one| one } } },
     Eval: ->(made) { 20.times { held = made.new; eval('other = held; -> { other }').call; binding.local_variable_set(:late, made.new) } },
+    ClassCalled: ->(made) { 50.times { held = made.new; Class.new { define_method(:own) { held }; class_eval('def other; own; end') }.new.then { |one| 40.times { one.other } } } },
+    SingletonCalled: ->(made) { 50.times { made.new.then { |one| def one.own; self; end; 40.times { call(one) } } } },
+    ModuleCalled: ->(made) { 50.times { held = made.new; Module.new { define_singleton_method(:own) { held } }.then { |one| 40.times { call(one) } } } },
+    EvalCalled: ->(made) { 50.times { |n| held = made.new; eval("->(one) { take(one, held, of: #{n}); call(one) }").then { |block| 40.times { block.call(held.dup.tap { |one| def one.own; 1; end }) } } } },
     Delegated: ->(made) { MANY.times { SimpleDelegator.new(made.new).to_s } },
     Written: ->(made) { MANY.times { StringIO.new.puts(made.new); format('%p', made.new) =~ /(G\w+)/ } },
     Monitor: ->(made) { kept(:monitor) { Monitor.new }.then { |monitor| MANY.times { monitor.synchronize { made.new } } } },
