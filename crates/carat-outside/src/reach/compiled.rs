@@ -19,15 +19,16 @@ const LEAST_BLOCK: u64 = 80;
 const DEEP: usize = 8;
 /// Bytes of a chunk of one piece of bytecode at most.
 const MOST_BYTES: u64 = 1 << 20;
-/// Bytes that a hash table has more than its places, each of which is this or more where nothing stands (`Group`, `EMPTY` and `DELETED`,
-/// control of hashbrown).
+/// Bytes that a hash table has more than its places, and what these are where nothing stands; less where something does (`Group`, `DELETED`
+/// and `EMPTY`, control of hashbrown).
 const GROUP: u64 = 16;
-const NOTHING: u8 = 0x80;
+const NOTHING: [u8; 2] = [0x80, 0xff];
 
 /// What the collector marks for compiled bytecode, or of the compiler's assumptions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Compiled {
-    pub(super) objects: Vec<u64>,
+pub(crate) struct Compiled {
+    /// Where each stands, and the object.
+    pub(crate) objects: Vec<(u64, u64)>,
     /// Chunks that belong to it, by number, or to which only old words lead.
     pub(super) chunks: Vec<usize>,
 }
@@ -66,14 +67,16 @@ impl Blocks<'_> {
         for _ in 0..DEEP {
             for (number, is_target) in std::mem::take(&mut level) {
                 let words = self.contents(number);
-                if self.is_own(&words) == Some(false) {
-                    let is_stub = is_target && !is_block(&words);
-                    found.objects.extend(self.bytecode_in(&words).filter(|_| is_stub));
+                let is_own = self.is_own(&words);
+                if is_own == Some(false) {
+                    if is_target && !is_block(&words) {
+                        found.objects.extend(self.goes_on_with(number, &words));
+                    }
                     continue;
                 }
                 let next = words.iter().filter_map(|word| self.words.chunk_at(*word));
                 let next: Vec<usize> = next.map(|(number, _)| number).collect();
-                if self.is_from_another(&next) {
+                if is_own.is_none() && self.is_from_another(&next) {
                     continue;
                 }
                 found.chunks.extend((number != tables).then_some(number));
@@ -84,6 +87,13 @@ impl Blocks<'_> {
             }
         }
         found
+    }
+
+    /// The bytecode with which a branch is to go on, and where it stands.
+    fn goes_on_with(&self, stub: usize, words: &[u64]) -> impl Iterator<Item = (u64, u64)> {
+        let start = self.words.chunks.get(stub).map_or(0, |chunk| chunk.user());
+        let words = (start..).step_by(8).zip(words.iter().copied());
+        words.filter(|(_, word)| self.kind(*word) == Some("iseq"))
     }
 
     /// Whether a chunk says where a branch goes: a number that tells blocks from what is no block yet, and its address (`BranchTarget`).
@@ -118,15 +128,18 @@ impl Blocks<'_> {
 
     /// Whether the chunks to which one leads tell that it is a branch of another piece of bytecode: no block is our own.
     fn is_from_another(&self, next: &[usize]) -> bool {
-        let contents = next.iter().map(|number| self.contents(*number));
-        let blocks = contents.filter(|words| is_block(words));
+        let is_large = |number: &&usize| {
+            let chunk = self.words.chunks.get(**number);
+            chunk.is_some_and(|chunk| chunk.user_end() - chunk.user() >= LEAST_BLOCK)
+        };
+        let blocks = next.iter().filter(is_large).map(|number| self.contents(*number));
         let mut are_own = blocks.filter_map(|words| self.is_own(&words)).peekable();
         are_own.peek().is_some() && !are_own.any(|is_own| is_own)
     }
 
     /// What a list has, if two words are its address and its length: methods that a block calls (`cme_dependencies`), or the places in the
     /// code where objects stand (`gc_obj_offsets`).
-    fn listed(&self, pair: &[u64]) -> Vec<u64> {
+    fn listed(&self, pair: &[u64]) -> Vec<(u64, u64)> {
         let &[list, count] = pair else { return Vec::new() };
         let Some((_, chunk)) = self.words.chunk_at(list) else { return Vec::new() };
         if count == 0 || count > chunk.size || chunk.size > MOST_BYTES {
@@ -135,7 +148,7 @@ impl Blocks<'_> {
         if chunk.fits(count * 8) {
             let words = words_between(self.words.memory, list, list + count * 8);
             if words.iter().all(|word| self.kind(*word) == Some("ment")) {
-                return words;
+                return (list..).step_by(8).zip(words).collect();
             }
         }
         if !chunk.fits(count * 4) {
@@ -146,17 +159,17 @@ impl Blocks<'_> {
         let places: Vec<u64> = places.collect();
         let found = self.code.iter().find_map(|code| {
             let objects = places.iter().map(|place| self.object_in(code, *place));
-            objects.collect::<Option<Vec<u64>>>()
+            objects.collect::<Option<Vec<(u64, u64)>>>()
         });
         found.unwrap_or_default()
     }
 
     /// The object at a place of the code, which no word boundary need be.
-    fn object_in(&self, code: &Range<u64>, place: u64) -> Option<u64> {
+    fn object_in(&self, code: &Range<u64>, place: u64) -> Option<(u64, u64)> {
         let at = code.start + place;
         let bytes = (at + 8 <= code.end).then(|| self.words.memory.copy(at, 8))??;
         let word = u64::from_le_bytes(bytes.try_into().ok()?);
-        self.words.object(word).map(|_| word)
+        self.words.object(word).map(|_| (at, word))
     }
 }
 
@@ -185,8 +198,8 @@ fn assumptions(words: &Words<'_>, data: &[(u64, u64)]) -> Vec<(usize, Compiled)>
 /// A hash table of Rust.
 struct HashTable {
     chunk: usize,
-    /// The entries in use.
-    entries: Vec<Vec<u64>>,
+    /// The entries in use, with their addresses.
+    entries: Vec<(u64, Vec<u64>)>,
 }
 
 impl HashTable {
@@ -195,26 +208,30 @@ impl HashTable {
     fn read(words: &Words<'_>, description: &[u64]) -> Option<Self> {
         let &[groups, mask, room, count] = description else { return None };
         let places = mask.checked_add(1).filter(|places| places.is_power_of_two())?;
-        let is_sound = count > 0 && count < places && room < places && places <= MOST_BYTES;
+        let is_sound = places > 1 && count < places && room < places && places <= MOST_BYTES;
         let number = words.chunks.find(groups).filter(|_| is_sound)?;
         let chunk = words.chunks.get(number).filter(|chunk| chunk.held())?;
         let entries = groups.checked_sub(chunk.user())?;
         let bytes = (entries / places) & !7;
-        let is_whole = bytes > 0 && chunk.fits(entries + places + GROUP);
+        let is_whole = bytes > 0 && chunk.may_hold(entries + places + GROUP);
         let states = is_whole.then(|| words.memory.copy(groups, places))??;
-        let used = (1..).zip(states).filter(|(_, state)| *state < NOTHING).map(|(place, _)| place);
+        if states.iter().any(|state| *state > NOTHING[0] && !NOTHING.contains(state)) {
+            return None;
+        }
+        let used = (1..).zip(states).filter(|(_, state)| *state < NOTHING[0]);
+        let used = used.map(|(place, _)| place);
         // The entry of a place ends where that of the one before begins.
         let used = used.map(|place| groups - place * bytes);
-        let entries = used.map(|start| words_between(words.memory, start, start + bytes));
-        let entries: Vec<Vec<u64>> = entries.collect();
+        let entry = |start| (start, words_between(words.memory, start, start + bytes));
+        let entries: Vec<(u64, Vec<u64>)> = used.map(entry).collect();
         (entries.len() as u64 == count).then_some(Self { chunk: number, entries })
     }
 
     /// The methods among its keys, and the chunks of the tables that are its values.
     fn compiled(&self, words: &Words<'_>) -> Compiled {
-        let keys = self.entries.iter().filter_map(|entry| entry.first().copied());
-        let methods = keys.filter(|key| internal_kind(words, *key) == Some("ment"));
-        let values = self.entries.iter().flat_map(|entry| entry.windows(4));
+        let keys = self.entries.iter().filter_map(|(at, entry)| Some((*at, *entry.first()?)));
+        let methods = keys.filter(|(_, key)| internal_kind(words, *key) == Some("ment"));
+        let values = self.entries.iter().flat_map(|(_, entry)| entry.windows(4));
         let values = values.filter_map(|value| Some(Self::read(words, value)?.chunk));
         Compiled { objects: methods.collect(), chunks: values.collect() }
     }

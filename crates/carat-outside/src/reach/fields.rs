@@ -23,6 +23,8 @@ const HASH_HAS_BINS: u64 = 1 << 15;
 const FIELDS_OUTSIDE: u64 = 1 << 16;
 /// Pairs of a small hash (`RHASH_AR_TABLE_MAX_SIZE`).
 const SMALL_HASH: u64 = 8;
+/// What stands in place of a key that was deleted, from 3.2 on and before (`RUBY_Qundef`, special_consts.h); no object is either.
+const UNDEFINED: [u64; 2] = [0x24, 0x34];
 /// Offset of the address of a class's instance variables (`CLASS_FIELDS_IN_BUFFER`).
 pub(crate) const CLASS_FIELDS: u64 = 32;
 /// Superclasses of a class at most, and modules between it and the nearest.
@@ -189,16 +191,29 @@ impl SlotView<'_> {
 
     fn hash(&self, each: &mut dyn FnMut(Reference)) {
         // The bound, and not the size: deleted pairs lie between the others.
-        let pairs = self.bits(20, 4).min(SMALL_HASH) * 2;
+        let pairs = self.bits(20, 4).min(SMALL_HASH);
         let (default, table, small) = match HASH_TABLE_IN_SLOT.contains(self.heap.version()) {
             true => (self.word(16), self.at(24), self.at(32)),
             false => (self.word(24), self.word(16), self.word(16)),
         };
         each(Reference::Value(default));
-        each(match self.flag(HASH_HAS_BINS) {
-            true => Reference::Table(table),
-            false => Reference::Values(small, pairs),
-        });
+        if self.flag(HASH_HAS_BINS) {
+            return each(Reference::Table(table));
+        }
+        // A pair that was deleted has no key, and still its value (`ar_clear_entry`, hash.c).
+        let key = |pair: u64| self.memory.word_at(small, pair * 16);
+        let is_deleted = |pair: &u64| key(*pair).is_some_and(|key| UNDEFINED.contains(&key));
+        let deleted = (0..pairs).filter(is_deleted).collect::<Vec<u64>>();
+        let mut start = 0;
+        for end in deleted.iter().copied().chain([pairs]) {
+            if start < end {
+                each(Reference::Values(small + start * 16, (end - start) * 2));
+            }
+            start = end + 1;
+        }
+        if !deleted.is_empty() {
+            each(Reference::Bytes(small));
+        }
     }
 
     fn structure(&self) -> Reference {

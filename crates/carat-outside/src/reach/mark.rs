@@ -423,18 +423,13 @@ impl<'a> ReachMarker<'a> {
         for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
             parts.extend(self.graph.words.chunk_at(word).map(|(part, _)| part));
         });
-        self.parts(&parts);
-    }
-
-    /// Chunks without references, if nobody else leads to them.
-    fn parts(&mut self, parts: &[usize]) {
         for part in parts {
-            if !self.chunks[*part].is_open() {
+            if !self.chunks[part].is_open() {
                 continue;
             }
-            self.chunks[*part] = ChunkMark::Part;
+            self.chunks[part] = ChunkMark::Part;
             if let Some(record) = &mut self.record {
-                record.add_inside(*part);
+                record.add_inside(part);
             }
         }
     }
@@ -493,8 +488,8 @@ impl<'a> ReachMarker<'a> {
         if let Some((table, kind)) = self.graph.tables.get(&(number as u64)).copied() {
             return self.own_table(&table, kind);
         }
-        if let Some(compiled) = self.graph.compiled.remove(&(number as u64)) {
-            return self.compiled(&compiled);
+        if let Some(compiled) = self.graph.compiled.get(&(number as u64)).cloned() {
+            return self.compiled(compiled);
         }
         if self.graph.is_weak_set(number) || self.graph.words.is_subclass_link(&chunk) {
             return;
@@ -531,11 +526,16 @@ impl<'a> ReachMarker<'a> {
     }
 
     /// What the compiler keeps.
-    fn compiled(&mut self, compiled: &Compiled) {
-        for object in &compiled.objects {
+    fn compiled(&mut self, compiled: Compiled) {
+        for (_, object) in &compiled.objects {
             self.value(*object);
         }
-        self.parts(&compiled.chunks);
+        for part in compiled.chunks {
+            // Recorded as a reference, an old word would be a way to what the chunk leads to.
+            if self.chunks[part].is_open() {
+                self.chunks[part] = ChunkMark::Part;
+            }
+        }
     }
 
     /// A thread that has ended has objects and its own context, which lies within the chunk of a fiber.

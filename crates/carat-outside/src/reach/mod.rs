@@ -36,6 +36,7 @@ use crate::memory::Memory;
 use crate::number_set::NumberSet;
 use crate::owners::{ReachCensus, ThreadPlace};
 use carat_ruby::version::{KNOWN_REFERENCES, RubyVersion};
+use compiled::Compiled;
 use contexts::Context;
 use forms::{StTable, TableKind};
 use graph::Graph;
@@ -197,6 +198,11 @@ impl Reach<'_> {
     /// The table of Ruby itself that a chunk is the header of.
     pub(crate) fn own_table(&self, chunk: usize) -> Option<(StTable, TableKind)> {
         self.marker.graph.tables.get(&(chunk as u64)).copied()
+    }
+
+    /// What the compiler keeps, of which a chunk is the first.
+    pub(crate) fn compiled(&self, chunk: usize) -> Option<&Compiled> {
+        self.marker.graph.compiled.get(&(chunk as u64))
     }
 
     /// Every execution context.

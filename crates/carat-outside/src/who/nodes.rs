@@ -220,6 +220,10 @@ impl<'a> Nodes<'a> {
         if let Some((_, kind)) = self.reach.own_table(number) {
             return self.spot_in_table(chunk.user(), kind, target);
         }
+        if let Some(compiled) = self.reach.compiled(number) {
+            let mut objects = compiled.objects.iter();
+            return objects.find(|(_, object)| target.is(*object)).map(|(at, _)| *at);
+        }
         // What is on the stack of a thread or fiber says more than a word of its structure.
         let mut ranges = self.reach.context(number).map_or(vec![], |context| context.live.clone());
         ranges.push((chunk.user(), chunk.user_end()));

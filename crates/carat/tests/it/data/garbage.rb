@@ -46,6 +46,7 @@ module Garbage
     HashDeleted: ->(made) { kept(:deleted) { {} }.then { |all| MANY.times { |n| all[n] = made.new }; MANY.times { |n| all.delete(n) } } },
     HashShifted: ->(made) { kept(:hash_shifted) { {} }.then { |all| MANY.times { |n| all[n] = made.new }; all.shift until all.empty? } },
     HashSmall: ->(made) { kept(:small) { {} }.then { |all| MANY.times { |n| all[n % 5] = made.new; all.delete(n % 5) } } },
+    HashSmallHalf: ->(made) { kept(:half) { {} }.then { |all| MANY.times { |n| all[n] = { gone: made.new, stays: 1 }.tap { |one| one.delete(:gone) } } } },
     HashKey: ->(made) { kept(:key) { {} }.then { |all| MANY.times { made.new.then { |one| all[one] = 1; all.delete(one) } } } },
     HashIdentity: ->(made) { kept(:identity) { {}.compare_by_identity }.then { |all| MANY.times { made.new.then { |one| all[one] = one; all.delete(one) } } } },
     HashDefault: ->(made) { kept(:default) { {} }.then { |all| MANY.times { all.default = made.new }; all.default = nil } },
