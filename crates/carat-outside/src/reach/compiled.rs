@@ -17,6 +17,8 @@ use std::ops::Range;
 const LEAST_BLOCK: u64 = 80;
 /// So many chunks lead from the tables of bytecode to the place of a block: lists of lists of blocks, their branches, and where those go.
 const DEEP: usize = 8;
+/// Up to so many there are only the tables and their lists.
+const LISTS: usize = 1;
 /// Bytes of a chunk of one piece of bytecode at most.
 const MOST_BYTES: u64 = 1 << 20;
 /// Bytes that a hash table has more than its places, and what these are where nothing stands; less where something does (`Group`, `DELETED`
@@ -64,20 +66,21 @@ impl Blocks<'_> {
         let mut found = Compiled::default();
         let mut seen = AddressSet::from_iter([tables as u64]);
         let mut level = vec![(tables, false)];
-        for _ in 0..DEEP {
+        for depth in 0..DEEP {
             for (number, is_target) in std::mem::take(&mut level) {
                 let words = self.contents(number);
-                let is_own = self.is_own(&words);
-                if is_own == Some(false) {
-                    if is_target && !is_block(&words) {
-                        found.objects.extend(self.goes_on_with(number, &words));
-                    }
-                    continue;
-                }
                 let next = words.iter().filter_map(|word| self.words.chunk_at(*word));
                 let next: Vec<usize> = next.map(|(number, _)| number).collect();
-                if is_own.is_none() && self.is_from_another(&next) {
-                    continue;
+                // In the room behind a list stand old words, so what leads to our own is ours.
+                if depth > LISTS && self.is_own(&words) != Some(true) {
+                    let blocks = self.blocks_among(&next);
+                    let is_foreign = self.is_own(&words) == Some(false) || !blocks.is_empty();
+                    if is_foreign && !blocks.contains(&true) {
+                        let is_stub = is_target && !is_block(&words);
+                        let stub = self.goes_on_with(number, &words);
+                        found.objects.extend(stub.filter(|_| is_stub));
+                        continue;
+                    }
                 }
                 found.chunks.extend((number != tables).then_some(number));
                 found.objects.extend(words.windows(2).flat_map(|pair| self.listed(pair)));
@@ -126,15 +129,14 @@ impl Blocks<'_> {
         Some(all.any(|one| one == self.bytecode))
     }
 
-    /// Whether the chunks to which one leads tell that it is a branch of another piece of bytecode: no block is our own.
-    fn is_from_another(&self, next: &[usize]) -> bool {
+    /// Which of some chunks are blocks, and whether they are our own.
+    fn blocks_among(&self, next: &[usize]) -> Vec<bool> {
         let is_large = |number: &&usize| {
             let chunk = self.words.chunks.get(**number);
             chunk.is_some_and(|chunk| chunk.user_end() - chunk.user() >= LEAST_BLOCK)
         };
         let blocks = next.iter().filter(is_large).map(|number| self.contents(*number));
-        let mut are_own = blocks.filter_map(|words| self.is_own(&words)).peekable();
-        are_own.peek().is_some() && !are_own.any(|is_own| is_own)
+        blocks.filter_map(|words| self.is_own(&words)).collect()
     }
 
     /// What a list has, if two words are its address and its length: methods that a block calls (`cme_dependencies`), or the places in the

@@ -63,6 +63,7 @@ module Garbage
     Method: ->(made) { MANY.times.map { made.new.method(:to_s) }.each(&:call).each(&:unbind) },
     Singleton: ->(made) { MANY.times { made.new.then { |one| one.define_singleton_method(:own) { 1 }; one.own; one.extend(Comparable) } } },
     MethodDefined: ->(made) { kept(:defined) { Class.new }.then { |one| MANY.times { held = made.new; one.send(:define_method, :own) { held }; one.new.own }; one.send(:define_method, :own) { 1 }; one.new.own } },
+    MethodUndefined: ->(made) { kept(:undefined) { Class.new }.then { |one| MANY.times { |n| held = made.new; one.send(:define_method, "own#{n}") { held }; one.new.send("own#{n}"); one.send(:undef_method, "own#{n}") } } },
     Enumerator: ->(made) { FEW.times { Array.new(10) { made.new }.each.then { |each| 3.times { each.next } } } },
     Lazy: ->(made) { MANY.times.lazy.map { made.new }.select(&:itself).first(20) },
     FiberWaiting: ->(made) { FEW.times { Fiber.new { held = Array.new(10) { made.new }; Fiber.yield; held.size }.resume } },
