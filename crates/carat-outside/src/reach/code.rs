@@ -127,6 +127,7 @@ impl Graph<'_> {
             self.used.extend(paths.into_iter().map(|chunk| (chunk as u64, 0..0)));
         }
         let [caches, calls] = tables;
+        self.inline_caches.extend(caches.iter().map(|(chunk, _)| (*chunk as u64, ())));
         let caches = caches.map(|(chunk, used)| (chunk, self.without_constants(chunk, used)));
         let tables = caches.into_iter().chain(calls);
         self.used.extend(tables.map(|(chunk, used)| (chunk as u64, used)));

@@ -13,7 +13,7 @@ use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
 use crate::jit::Jit;
 use crate::malloc::{Chunk, ChunkTable};
-use crate::memory::{Memory, for_each_word, joined};
+use crate::memory::{Memory, for_each_word, joined, words_between};
 use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
@@ -44,6 +44,8 @@ pub(super) struct Graph<'a> {
     pub(super) tables: AddressMap<(StTable, TableKind)>,
     /// The bytes of chunks with old words that may refer to something, by number.
     pub(super) used: AddressMap<Range<u64>>,
+    /// The chunks of inline caches, by number.
+    pub(super) inline_caches: AddressMap<()>,
     /// The structs of threads that have ended, by the number of their chunk.
     pub(super) finished: AddressMap<()>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
@@ -96,6 +98,7 @@ impl<'a> Graph<'a> {
             structs: AddressMap::default(),
             tables: AddressMap::default(),
             used: AddressMap::default(),
+            inline_caches: AddressMap::default(),
             finished: AddressMap::default(),
             weak_sets: AddressMap::default(),
             object_space: None,
@@ -302,7 +305,10 @@ impl<'a> Graph<'a> {
     fn table(&mut self, number: usize, table: StTable) {
         self.own_chunk(table.bins);
         self.own_chunk(table.entries);
-        let kind = self.words.table_kind(&table);
+        let kind = match self.has_inline_caches(&table) {
+            true => TableKind::Weak,
+            false => self.words.table_kind(&table),
+        };
         if kind == TableKind::Strong {
             let lists = self.words.lists_of_numbers(&table);
             lists.into_iter().for_each(|list| self.own_chunk(list));
@@ -312,6 +318,17 @@ impl<'a> Graph<'a> {
             self.generic_fields.extend(table.pairs(self.words.memory, u64::MAX));
         }
         self.tables.insert(number as u64, (table, kind));
+    }
+
+    /// Whether the keys of a table are inline caches: those in which a constant with one name may stand, whoever keeps their bytecode
+    /// (`constant_cache` of `rb_vm_t`, vm_core.h).
+    fn has_inline_caches(&self, table: &StTable) -> bool {
+        let is_cache = |key: u64| {
+            let number = self.words.chunks.find(key);
+            number.is_some_and(|number| self.inline_caches.contains_key(&(number as u64)))
+        };
+        let mut keys = table.pairs(self.words.memory, u64::MAX).map(|(key, _)| key).peekable();
+        keys.peek().is_some() && keys.all(is_cache)
     }
 
     /// The tables of maps that keep their contents only weakly, the chunks of such sets, and threads that have ended.
@@ -337,9 +354,30 @@ impl<'a> Graph<'a> {
                 None => {}
             }
         }
+        pairs.extend(self.traced_objects());
         // After the walk, which borrows the list of tables.
         pairs.iter().for_each(|table| self.own_pairs(table));
         self.threads(&threads, &fibers);
+    }
+
+    /// The tables of what was allocated where, which keep no object (`struct traceobj_arg` of `ObjectSpace.trace_object_allocations`,
+    /// object_tracing.c): the data of its library lead to what leads to them.
+    fn traced_objects(&mut self) -> Vec<StTable> {
+        let mut found = Vec::new();
+        for (start, end) in self.library_ranges("objspace.so") {
+            for word in words_between(self.words.memory, start, end) {
+                let tracer = self.words.chunk_at(word);
+                let words = tracer.map(|(_, chunk)| self.words.words_of(&chunk));
+                for word in words.into_iter().flatten() {
+                    let at = self.words.chunk_at(word).map(|(at, _)| at as u64);
+                    if let Some(table) = at.and_then(|at| self.tables.get_mut(&at)) {
+                        table.1 = TableKind::Weak;
+                        found.push(table.0);
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// From 3.3 on a pair lies in a chunk of its own, which the collector's list of weak references leads to as well.

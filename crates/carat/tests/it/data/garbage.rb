@@ -2,6 +2,7 @@
 # run, only their holders are gone.
 require 'delegate'
 require 'monitor'
+require 'objspace'
 require 'ostruct'
 require 'set'
 require 'stringio'
@@ -64,6 +65,8 @@ module Garbage
     Singleton: ->(made) { MANY.times { made.new.then { |one| one.define_singleton_method(:own) { 1 }; one.own; one.extend(Comparable) } } },
     MethodDefined: ->(made) { kept(:defined) { Class.new }.then { |one| MANY.times { held = made.new; one.send(:define_method, :own) { held }; one.new.own }; one.send(:define_method, :own) { 1 }; one.new.own } },
     MethodUndefined: ->(made) { kept(:undefined) { Class.new }.then { |one| MANY.times { |n| held = made.new; one.send(:define_method, "own#{n}") { held }; one.new.send("own#{n}"); one.send(:undef_method, "own#{n}") } } },
+    ClassReloaded: ->(made) { 30.times { Object.send(:remove_const, :Reloaded) if Object.const_defined?(:Reloaded); eval("class ::Reloaded; ALL = {}; def self.own(one); @own = one; end; def go; ALL; [Reloaded, ALL]; end; end"); Reloaded.own(made.new); 5.times { Reloaded.new.go } } },
+    AllocationTraced: ->(made) { ObjectSpace.trace_object_allocations { MANY.times { made.new } } },
     Enumerator: ->(made) { FEW.times { Array.new(10) { made.new }.each.then { |each| 3.times { each.next } } } },
     Lazy: ->(made) { MANY.times.lazy.map { made.new }.select(&:itself).first(20) },
     FiberWaiting: ->(made) { FEW.times { Fiber.new { held = Array.new(10) { made.new }; Fiber.yield; held.size }.resume } },
