@@ -2,7 +2,6 @@
 
 use crate::census_text::live_bytes;
 use crate::environment_format::shell_line;
-use crate::malloc_text::much_of;
 use crate::numbers::{grouped, grouped_count};
 use crate::text::{one_line, written};
 use carat_model::Bytes;
@@ -178,7 +177,7 @@ fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> f
         writeln!(out, "  {objects:>11}  by a way that no longer held when it was read again")?;
     }
     let unreached = grouped(class.unreached_objects);
-    if knows_garbage && much_of(class.unreached_objects, class.objects) {
+    if knows_garbage && class.unreached_objects > 0 {
         writeln!(out, "  {unreached:>11}  would be freed by a collection")?;
     }
     if !knows_garbage && class.unreached_objects > 0 {
@@ -334,6 +333,10 @@ mod tests {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
         assert!(!text.contains("Next"), "{text}");
+        let mut one = who();
+        one.classes[0].unreached_objects = 1;
+        let text = who_text(&reading(Some(one)), Some("Visit"));
+        assert!(text.contains(" 1  would be freed by a collection\n"), "the lines add up\n{text}");
     }
 
     #[test]
