@@ -53,11 +53,11 @@ struct JitFields {
 pub struct Jit {
     runs: Vec<CodeRoom>,
     fields: JitFields,
-    /// Addresses of the bodies of all bytecode, in order, and of its objects.
-    bodies: BTreeMap<u64, u64>,
+    /// Addresses of the bodies of all bytecode, in order.
+    bodies: Vec<u64>,
     compiled: u64,
-    /// Addresses of the compiler's tables of each body.
-    tables: Vec<u64>,
+    /// Addresses of the compiler's tables of each body, and of the object of its bytecode.
+    tables: BTreeMap<u64, u64>,
     name: &'static str,
 }
 
@@ -86,18 +86,18 @@ impl Jit {
             entered.iter().filter_map(|body| memory.word_at(*body, entry)).collect();
         runs.retain(|run| entries.iter().any(|address| run.code.contains(address)));
         let tables_at = tables_at(memory, chunks, &entered, entry);
-        let tables: BTreeSet<u64> = tables_at
-            .iter()
-            .flat_map(|at| bodies.keys().filter_map(move |body| memory.word_at(*body, *at)))
-            .filter(|address| held_chunk(chunks, *address).is_some())
-            .collect();
+        let tables_of = |(body, code): (&u64, &u64)| {
+            let tables = memory.word_at(*body, tables_at?)?;
+            held_chunk(chunks, tables).map(|_| (tables, *code))
+        };
+        let tables: BTreeMap<u64, u64> = bodies.iter().filter_map(tables_of).collect();
         Some(Self {
             runs,
             fields: JitFields { entry, tables: tables_at },
             // Code that only other code calls has tables and no entry.
             compiled: entered.len().max(tables.len()) as u64,
-            bodies,
-            tables: tables.into_iter().collect(),
+            bodies: bodies.into_keys().collect(),
+            tables,
             name: if heap.version() < V4_0 { "YJIT" } else { "YJIT or ZJIT" },
         })
     }
@@ -112,17 +112,14 @@ impl Jit {
         self.runs.iter().any(|run| run.addresses.contains(&region.start))
     }
 
-    /// The chunks that lead to the compiler's tables, by their first address.
-    pub(crate) fn tables(&self) -> &[u64] {
-        &self.tables
+    /// Whether the place of the compiler's tables is known.
+    pub(crate) const fn knows_tables(&self) -> bool {
+        self.fields.tables.is_some()
     }
 
-    /// What it keeps for each piece of bytecode: the address of the object, and of its tables. `None` where their place is unknown.
-    pub(crate) fn tables_of(&self, memory: &dyn Memory) -> Option<Vec<(u64, u64)>> {
-        let at = self.fields.tables?;
-        let tables = |body: u64| memory.word_at(body, at).filter(|tables| *tables != 0);
-        let found = self.bodies.iter().filter_map(|(body, code)| Some((*code, tables(*body)?)));
-        Some(found.collect())
+    /// The chunks that lead to the compiler's tables, by their first address, and the objects of their bytecode.
+    pub(crate) const fn tables(&self) -> &BTreeMap<u64, u64> {
+        &self.tables
     }
 
     /// The code, from whose start its places are counted. There can be several, of one of which Ruby's bytecode leads to the most.
@@ -136,7 +133,7 @@ impl Jit {
         let at = address.wrapping_sub(chunk.user());
         // Each is followed by its counter.
         let last = tables.unwrap_or(entry) + 8;
-        (entry..=last).contains(&at) && self.bodies.contains_key(&chunk.user())
+        (entry..=last).contains(&at) && self.bodies.binary_search(&chunk.user()).is_ok()
     }
 
     /// What is known of it. `tables` are the chunks that its tables lead to.
@@ -174,7 +171,7 @@ fn code_runs(regions: &[MemoryRegion]) -> Vec<CodeRoom> {
     possible_code_rooms(&pieces.collect::<Vec<_>>())
 }
 
-/// The bodies of all bytecode, in order, and its objects.
+/// The bodies of all bytecode, in order, and the objects that lead to them.
 fn bodies(memory: &dyn Memory, heap: &Heap, chunks: &ChunkTable) -> BTreeMap<u64, u64> {
     let (mut found, mut bytes) = (BTreeMap::new(), Vec::new());
     for page in heap.pages() {

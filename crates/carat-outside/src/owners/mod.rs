@@ -161,7 +161,7 @@ impl Finder<'_> {
     fn compiler(&mut self, jit: &Jit) {
         self.owners.jit = jit.name();
         let holder = self.number(Owner::Jit);
-        for &address in jit.tables() {
+        for &address in jit.tables().keys() {
             if let Some(target) = self.search.target(address) {
                 self.search.point(address, target, holder);
             }

@@ -8,7 +8,6 @@
 use super::words::Words;
 use crate::bytes::half_in;
 use crate::hash::{AddressMap, AddressSet};
-use crate::heap::{SlotHead, SlotType, imemo_kind};
 use crate::jit::Jit;
 use crate::memory::words_between;
 use std::ops::Range;
@@ -36,20 +35,20 @@ pub(crate) struct Compiled {
 }
 
 /// What the compiler keeps for bytecode, and what it assumes, where data of Ruby's library lead to it: by the number of the chunk that
-/// stands for it. `is_free` tells whether a chunk belongs to nobody. `None` where the compiler's tables are not known.
+/// stands for it. `is_free` tells whether a chunk belongs to nobody.
 pub(super) fn find_compiled(
     words: &Words<'_>,
     jit: &Jit,
     data: &[(u64, u64)],
     is_free: &dyn Fn(usize) -> bool,
-) -> Option<AddressMap<Compiled>> {
+) -> AddressMap<Compiled> {
     let code: Vec<Range<u64>> = jit.code().collect();
-    let blocks = jit.tables_of(words.memory)?.into_iter().filter_map(|(bytecode, tables)| {
-        let (number, _) = words.chunk_at(tables)?;
+    let blocks = jit.tables().iter().filter_map(|(tables, &bytecode)| {
+        let number = words.chunks.exact(*tables)?;
         Some((number, Blocks { words, is_free, bytecode, code: &code }.read(number)))
     });
     let found = blocks.chain(assumptions(words, data));
-    Some(found.map(|(number, compiled)| (number as u64, compiled)).collect())
+    found.map(|(number, compiled)| (number as u64, compiled)).collect()
 }
 
 /// The blocks of one piece of bytecode.
@@ -71,16 +70,11 @@ impl Blocks<'_> {
                 let words = self.contents(number);
                 let next = words.iter().filter_map(|word| self.words.chunk_at(*word));
                 let next: Vec<usize> = next.map(|(number, _)| number).collect();
-                // In the room behind a list stand old words, so what leads to our own is ours.
-                if depth > LISTS && self.is_own(&words) != Some(true) {
-                    let blocks = self.blocks_among(&next);
-                    let is_foreign = self.is_own(&words) == Some(false) || !blocks.is_empty();
-                    if is_foreign && !blocks.contains(&true) {
-                        let is_stub = is_target && !is_block(&words);
-                        let stub = self.goes_on_with(number, &words);
-                        found.objects.extend(stub.filter(|_| is_stub));
-                        continue;
+                if depth > LISTS && self.is_foreign(&words, &next) {
+                    if is_target && !is_block(&words) {
+                        found.objects.extend(self.bytecode_in(number, &words));
                     }
+                    continue;
                 }
                 found.chunks.extend((number != tables).then_some(number));
                 found.objects.extend(words.windows(2).flat_map(|pair| self.listed(pair)));
@@ -90,13 +84,6 @@ impl Blocks<'_> {
             }
         }
         found
-    }
-
-    /// The bytecode with which a branch is to go on, and where it stands.
-    fn goes_on_with(&self, stub: usize, words: &[u64]) -> impl Iterator<Item = (u64, u64)> {
-        let start = self.words.chunks.get(stub).map_or(0, |chunk| chunk.user());
-        let words = (start..).step_by(8).zip(words.iter().copied());
-        words.filter(|(_, word)| self.kind(*word) == Some("iseq"))
     }
 
     /// Whether a chunk says where a branch goes: a number that tells blocks from what is no block yet, and its address (`BranchTarget`).
@@ -112,31 +99,36 @@ impl Blocks<'_> {
         chunk.map(|chunk| self.words.words_of(&chunk)).unwrap_or_default()
     }
 
-    /// The kind of internal object that a word is.
-    fn kind(&self, word: u64) -> Option<&'static str> {
-        internal_kind(self.words, word)
-    }
-
-    /// The bytecode among words.
-    fn bytecode_in(&self, words: &[u64]) -> impl Iterator<Item = u64> {
-        words.iter().copied().filter(|word| self.kind(*word) == Some("iseq"))
+    /// The bytecode to which a chunk with these words leads, and where it stands.
+    fn bytecode_in(&self, number: usize, words: &[u64]) -> Vec<(u64, u64)> {
+        let start = self.words.chunks.get(number).map_or(0, |chunk| chunk.user());
+        let words = (start..).step_by(8).zip(words.iter().copied());
+        words.filter(|(_, word)| self.words.internal_kind(*word) == Some("iseq")).collect()
     }
 
     /// Whether our bytecode is among words; `None` if there is none at all.
     fn is_own(&self, words: &[u64]) -> Option<bool> {
-        let mut all = self.bytecode_in(words).peekable();
-        all.peek()?;
-        Some(all.any(|one| one == self.bytecode))
+        let mut found = None;
+        for word in words.iter().filter(|word| self.words.internal_kind(**word) == Some("iseq")) {
+            found = Some(found == Some(true) || *word == self.bytecode);
+        }
+        found
     }
 
-    /// Which of some chunks are blocks, and whether they are our own.
-    fn blocks_among(&self, next: &[usize]) -> Vec<bool> {
+    /// Whether a chunk that leads to others belongs to other bytecode: it leads to that or to its blocks. In the room behind a list stand
+    /// old words, so what leads to our own as well is ours.
+    fn is_foreign(&self, words: &[u64], next: &[usize]) -> bool {
+        let is_own = self.is_own(words);
+        if is_own == Some(true) {
+            return false;
+        }
         let is_large = |number: &&usize| {
             let chunk = self.words.chunks.get(**number);
             chunk.is_some_and(|chunk| chunk.user_end() - chunk.user() >= LEAST_BLOCK)
         };
         let blocks = next.iter().filter(is_large).map(|number| self.contents(*number));
-        blocks.filter_map(|words| self.is_own(&words)).collect()
+        let mut blocks = blocks.filter_map(|words| self.is_own(&words)).peekable();
+        (is_own.is_some() || blocks.peek().is_some()) && !blocks.any(|is_own| is_own)
     }
 
     /// What a list has, if two words are its address and its length: methods that a block calls (`cme_dependencies`), or the places in the
@@ -149,7 +141,7 @@ impl Blocks<'_> {
         }
         if chunk.fits(count * 8) {
             let words = words_between(self.words.memory, list, list + count * 8);
-            if words.iter().all(|word| self.kind(*word) == Some("ment")) {
+            if words.iter().all(|word| self.words.internal_kind(*word) == Some("ment")) {
                 return (list..).step_by(8).zip(words).collect();
             }
         }
@@ -177,13 +169,6 @@ impl Blocks<'_> {
 
 fn is_block(words: &[u64]) -> bool {
     words.len() as u64 * 8 >= LEAST_BLOCK
-}
-
-/// The kind of internal object that a word is.
-fn internal_kind(words: &Words<'_>, word: u64) -> Option<&'static str> {
-    let flags = words.object(word)?;
-    let is_internal = SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO;
-    imemo_kind(flags, words.heap.version()).filter(|_| is_internal)
 }
 
 /// The compiler's hash tables to which data of Ruby's library lead, by the number of their chunk. In one of them methods are keys, and of
@@ -232,7 +217,7 @@ impl HashTable {
     /// The methods among its keys, and the chunks of the tables that are its values.
     fn compiled(&self, words: &Words<'_>) -> Compiled {
         let keys = self.entries.iter().filter_map(|(at, entry)| Some((*at, *entry.first()?)));
-        let methods = keys.filter(|(_, key)| internal_kind(words, *key) == Some("ment"));
+        let methods = keys.filter(|(_, key)| words.internal_kind(*key) == Some("ment"));
         let values = self.entries.iter().flat_map(|(_, entry)| entry.windows(4));
         let values = values.filter_map(|value| Some(Self::read(words, value)?.chunk));
         Compiled { objects: methods.collect(), chunks: values.collect() }

@@ -212,6 +212,7 @@ impl SlotView<'_> {
             start = end + 1;
         }
         if !deleted.is_empty() {
+            // None of the stretches between need begin where the memory of the pairs does.
             each(Reference::Bytes(small));
         }
     }

@@ -195,14 +195,14 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// What Ruby's compiler keeps. Its code is no root then.
+    /// What Ruby's compiler keeps. Its code is no root then; where what it keeps is not known, whatever its code has is kept.
     fn compiler(&mut self, data: &[(u64, u64)]) {
         let Words { memory, heap, chunks, .. } = self.words;
-        let Some(jit) = Jit::find(memory, heap, chunks) else { return };
+        let jit = Jit::find(memory, heap, chunks).filter(Jit::knows_tables);
+        let Some(jit) = jit else { return };
         let is_free =
             |number: usize| !self.is_owned(number) && self.object_of_struct(number).is_none();
-        let Some(compiled) = find_compiled(&self.words, &jit, data, &is_free) else { return };
-        self.compiled = compiled;
+        self.compiled = find_compiled(&self.words, &jit, data, &is_free);
         self.ground.retain(|pages| {
             let start = pages.ranges.first().map_or(0, |range| range.0);
             !memory.region(start).is_some_and(|region| jit.is_code(region))
@@ -338,13 +338,9 @@ impl<'a> Graph<'a> {
         for (slot, bytes) in structs {
             let Some(view) = self.words.view(*slot, *bytes) else { continue };
             match kinds.kind_of(&view) {
-                Some(StructKind::Tables(kind)) => words_of_map(&view, &mut |word| {
-                    let at = self.words.chunk_at(word).map(|(at, _)| at as u64);
-                    if let Some(table) = at.and_then(|at| self.tables.get_mut(&at)) {
-                        table.1 = kind;
-                        pairs.push(table.0);
-                    }
-                }),
+                Some(StructKind::Tables(kind)) => {
+                    words_of_map(&view, &mut |word| pairs.extend(self.table_of_kind(word, kind)));
+                }
                 Some(StructKind::Set) => words_of_map(&view, &mut |word| {
                     let at = self.words.chunk_at(word);
                     self.weak_sets.extend(at.map(|(at, _)| (at as u64, ())));
@@ -368,16 +364,19 @@ impl<'a> Graph<'a> {
             for word in words_between(self.words.memory, start, end) {
                 let tracer = self.words.chunk_at(word);
                 let words = tracer.map(|(_, chunk)| self.words.words_of(&chunk));
-                for word in words.into_iter().flatten() {
-                    let at = self.words.chunk_at(word).map(|(at, _)| at as u64);
-                    if let Some(table) = at.and_then(|at| self.tables.get_mut(&at)) {
-                        table.1 = TableKind::Weak;
-                        found.push(table.0);
-                    }
-                }
+                let words = words.into_iter().flatten();
+                found.extend(words.filter_map(|word| self.table_of_kind(word, TableKind::Weak)));
             }
         }
         found
+    }
+
+    /// The table at an address, which is of this kind from now on.
+    fn table_of_kind(&mut self, at: u64, kind: TableKind) -> Option<StTable> {
+        let (number, _) = self.words.chunk_at(at)?;
+        let table = self.tables.get_mut(&(number as u64))?;
+        table.1 = kind;
+        Some(table.0)
     }
 
     /// From 3.3 on a pair lies in a chunk of its own, which the collector's list of weak references leads to as well.

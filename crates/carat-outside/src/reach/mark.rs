@@ -7,7 +7,7 @@ use super::graph::Graph;
 use super::large::LargeContents;
 use super::record::{ReferenceRecord, RootPlace};
 use super::words::{LOWEST_ADDRESS, TRANSIENT_WORDS};
-use crate::heap::{SlotHead, SlotType};
+use crate::heap::SlotType;
 use crate::malloc::Chunk;
 use crate::malloc::present::PresentRuns;
 use crate::memory::for_each_word;
@@ -569,10 +569,7 @@ impl<'a> ReachMarker<'a> {
             }
         });
         for word in found {
-            // `imemo_iseq` is the seventh kind.
-            let flags = self.graph.words.object(word).unwrap_or(0);
-            let is_internal = SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO;
-            if is_internal && flags >> 12 & 15 == 7 {
+            if self.graph.words.internal_kind(word) == Some("iseq") {
                 self.value(word);
             }
         }

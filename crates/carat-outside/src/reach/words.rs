@@ -3,7 +3,7 @@
 use super::fields::SlotView;
 use super::shapes::ShapeTable;
 use crate::bytes::word_in;
-use crate::heap::{Heap, SlotHead, SlotType};
+use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, MemoryRegion, words_between};
 
@@ -60,6 +60,13 @@ impl<'a> Words<'a> {
     pub(crate) fn object(&self, word: u64) -> Option<u64> {
         self.heap.slot_of(word)?;
         self.memory.word(word).filter(|flags| flags & 31 != 0)
+    }
+
+    /// The kind of the internal object that a word is.
+    pub(crate) fn internal_kind(&self, word: u64) -> Option<&'static str> {
+        let flags = self.object(word)?;
+        let is_internal = SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO;
+        imemo_kind(flags, self.heap.version()).filter(|_| is_internal)
     }
 
     /// The chunk in use for which malloc returned exactly this address, with its number.

@@ -2,7 +2,7 @@
 //! learned by vote.
 
 use super::data::CodePlace;
-use crate::heap::{SlotType, imemo_kind, string};
+use crate::heap::{SlotType, string};
 use crate::printable::printable;
 use crate::reach::symbols::Symbols;
 use crate::reach::words::Words;
@@ -84,9 +84,7 @@ impl<'a> CodeLayout<'a> {
 
     /// Whether an object is bytecode.
     pub(super) fn is_code(&self, object: u64) -> bool {
-        let flags = self.words.object(object).unwrap_or(0);
-        flags & 31 == u64::from(SlotType::IMEMO.0)
-            && imemo_kind(flags, self.words.heap.version()) == Some("iseq")
+        self.words.internal_kind(object) == Some("iseq")
     }
 
     fn body(&self, code: u64) -> Option<u64> {

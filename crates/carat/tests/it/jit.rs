@@ -16,7 +16,7 @@ use carat_proc::process::ProcRoot;
 use std::fs;
 use std::process::{Command, Stdio};
 
-const YJIT: TestRuby = TestRuby::InRoot("yjit");
+pub(crate) const YJIT: TestRuby = TestRuby::InRoot("yjit");
 
 /// Methods, each of which is called so often that it is compiled, in a line of Ruby.
 fn compile(name: &str, methods: u32, calls: u32) -> String {

@@ -1,5 +1,6 @@
 //! Objects that nobody keeps any longer, of which no holder may be named, against what the collector leaves of them.
 
+use crate::jit::YJIT;
 use crate::needs::TestRuby;
 use crate::outside_jemalloc::library;
 use crate::outside_ruby::OutsideRuby;
@@ -8,13 +9,13 @@ use carat_outside::readings::look;
 use carat_outside::who::WhoRequest;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 /// Makes the garbage.
 const GARBAGE: &str = include_str!("data/garbage.rb");
 /// Objects of a kind that the collector may find later and no longer, as by what is on a stack: a fiber has ten.
 const MORE: u64 = 3;
 const FEWER: u64 = 12;
-const YJIT: TestRuby = TestRuby::InRoot("yjit");
 
 /// Makes it possible to make it in a Ruby; returns the names of its classes.
 fn prepare(ruby: &mut OutsideRuby) -> Vec<String> {
@@ -104,7 +105,7 @@ fn nor_in_one_under_jemalloc(version: TestRuby) {
 }
 
 /// A Ruby that compiles whatever is called.
-fn compiling(preload: Option<&std::path::Path>) -> OutsideRuby {
+fn compiling(preload: Option<&Path>) -> OutsideRuby {
     let mut command = YJIT.command(preload);
     command.args(["--yjit", "--yjit-call-threshold=1"]);
     let mut ruby = OutsideRuby::start_command(command);
