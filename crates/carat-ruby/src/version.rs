@@ -205,6 +205,9 @@ pub const CALL_CACHES_IN_LIST: VersionRange = VersionRange::from(V4_0);
 /// A call has its cache in it, and one cache of methods serves all classes; the collector marks neither (`struct rb_call_cache`,
 /// vm_core.h). Later the caches are objects.
 pub const CALLS_HAVE_CACHES: VersionRange = VersionRange::up_to(V2_7);
+/// What the compiler keeps for bytecode are blocks whose forms are known (`struct Block`, yjit/src/core.rs): tested on 3.3, and read in the
+/// source of 3.4. Before 3.2 YJIT was written in C.
+pub const COMPILED_IN_BLOCKS: VersionRange = VersionRange::between(V3_3, V3_4);
 /// An inline cache has three words (`iseq_inline_storage_entry`, vm_core.h), later two.
 pub const LONG_INLINE_CACHES: VersionRange = VersionRange::up_to(V3_0);
 /// A class's list of subclasses has links in one direction only (`rb_subclass_entry`).

@@ -18,7 +18,7 @@ use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
 use crate::serving::serving_malloc;
-use carat_ruby::version::{SHAPES, TRANSIENT_HEAP, VARIABLE_ENTRIES};
+use carat_ruby::version::{COMPILED_IN_BLOCKS, SHAPES, TRANSIENT_HEAP, VARIABLE_ENTRIES};
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
@@ -198,6 +198,9 @@ impl<'a> Graph<'a> {
     /// What Ruby's compiler keeps. Its code is no root then; where what it keeps is not known, whatever its code has is kept.
     fn compiler(&mut self, data: &[(u64, u64)]) {
         let Words { memory, heap, chunks, .. } = self.words;
+        if !COMPILED_IN_BLOCKS.contains(heap.version()) {
+            return;
+        }
         let jit = Jit::find(memory, heap, chunks).filter(Jit::knows_tables);
         let Some(jit) = jit else { return };
         let is_free =
