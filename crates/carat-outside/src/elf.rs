@@ -4,7 +4,8 @@
 //! dynamic linking are found (`DT_GNU_HASH`), which Ruby's are.
 
 use crate::bytes::{align_up, half_in, short_in, word_in};
-use crate::memory::{Memory, MemoryRegion, PAGE};
+use crate::memory::{Memory, MemoryRegion, PAGE, file_name_of};
+use crate::printable::printable;
 use carat_ruby::version::RubyVersion;
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,6 +23,8 @@ const LARGEST_ZEROED: u64 = 8 << 20;
 const CHAIN: u32 = 100_000;
 /// Files that are searched for Ruby.
 const LIBRARIES: usize = 1000;
+/// Bytes of the names of a library's symbols; more make no library.
+const NAMES_LIMIT: u64 = 64 << 20;
 /// Bytes of a symbol in a 64-bit file, and of a relocation.
 const SYMBOL: u64 = 24;
 const RELOCATION: usize = 24;
@@ -50,7 +53,8 @@ const SYMBOLS: [&str; 12] = [
 pub struct ElfTables {
     bias: u64,
     symbols: u64,
-    strings: u64,
+    /// Address and bytes of the names of symbols.
+    strings: (u64, u64),
     hashes: u64,
     /// Address and bytes of the relocations of calls, and of all others.
     relocations: [(u64, u64); 2],
@@ -69,16 +73,18 @@ impl ElfTables {
 
     fn from_dynamic(entries: &[u8], bias: u64) -> Option<Self> {
         let (mut symbols, mut strings, mut hashes) = (None, None, None);
+        let mut strings_bytes = 0;
         let mut relocations = [(0, 0); 2];
         for entry in entries.chunks_exact(16) {
             let value = word_in(entry, 8)?;
             // glibc adds the address of the library to these, musl does not.
             let address = if value < bias { bias.checked_add(value) } else { Some(value) };
             match word_in(entry, 0)? {
-                // The tags are those of elf(5): DT_NULL, STRTAB, SYMTAB, GNU_HASH, PLTRELSZ, JMPREL, RELA and RELASZ.
+                // The tags are those of elf(5): DT_NULL, STRTAB, SYMTAB, STRSZ, GNU_HASH, PLTRELSZ, JMPREL, RELA and RELASZ.
                 0 => break,
                 5 => strings = address,
                 6 => symbols = address,
+                10 => strings_bytes = value,
                 0x6fff_fef5 => hashes = address,
                 2 => relocations[0].1 = value,
                 23 => relocations[0].0 = address?,
@@ -87,7 +93,8 @@ impl ElfTables {
                 _ => {}
             }
         }
-        Some(Self { bias, symbols: symbols?, strings: strings?, hashes: hashes?, relocations })
+        let strings = (strings?, strings_bytes);
+        Some(Self { bias, symbols: symbols?, strings, hashes: hashes?, relocations })
     }
 
     /// The address of a symbol that the library defines.
@@ -128,7 +135,7 @@ impl ElfTables {
     /// The value of a symbol by number, if it has this name; 0 if it is defined elsewhere.
     fn value_of(&self, memory: &dyn Memory, number: u32, name: &str) -> Option<u64> {
         let symbol = memory.copy(self.symbols.checked_add(u64::from(number) * SYMBOL)?, SYMBOL)?;
-        let text = self.strings.checked_add(u64::from(half_in(&symbol, 0)?))?;
+        let text = self.strings.0.checked_add(u64::from(half_in(&symbol, 0)?))?;
         // With the byte behind it, or a name would be found that only begins like this one.
         let found = memory.copy(text, name.len() as u64 + 1)?;
         let same = found.strip_suffix(&[0_u8]) == Some(name.as_bytes());
@@ -143,6 +150,14 @@ impl ElfTables {
             let entry = entries.find(|entry| self.is_address_of(memory, entry, name) == Some(true));
             memory.word(self.bias.checked_add(word_in(entry?, 0)?)?)
         })
+    }
+
+    /// Whether the library has or uses functions of Ruby's; `None` if the names were not read.
+    fn knows_ruby(&self, memory: &dyn Memory) -> Option<bool> {
+        let (start, bytes) = self.strings;
+        let names = memory.copy(start, bytes).filter(|_| (1..NAMES_LIMIT).contains(&bytes))?;
+        let mut names = names.split(|byte| *byte == 0);
+        Some(names.any(|name| name.starts_with(b"rb_") || name.starts_with(b"ruby_")))
     }
 
     fn is_address_of(&self, memory: &dyn Memory, relocation: &[u8], name: &str) -> Option<bool> {
@@ -264,15 +279,25 @@ impl RubyAnchors {
 
 /// Name of Ruby's or the C library, where it is for another kind of processor than carat's own.
 pub(crate) fn foreign_library(memory: &dyn Memory) -> Option<String> {
-    let names = libraries(memory)
-        .into_iter()
-        .map(|(path, base)| (path.rsplit('/').next().unwrap_or_default().to_owned(), base));
+    let names =
+        libraries(memory).into_iter().map(|(path, base)| (file_name_of(&path).to_owned(), base));
     // Others may be mapped to be read only.
     let mut known =
         names.filter(|(name, _)| name.starts_with("libruby") || name.starts_with("libc.so"));
     known
         .find(|(_, base)| machine(memory, *base).is_some_and(|it| it != MACHINE))
         .map(|(name, _)| name)
+}
+
+/// Names of the files of libraries that have nothing of Ruby's and use nothing of it, as OpenSSL's. One whose tables were not read may.
+pub(crate) fn libraries_without_ruby(memory: &dyn Memory) -> BTreeSet<String> {
+    let (mut with, mut without) = (BTreeSet::new(), BTreeSet::new());
+    for (path, base) in libraries(memory) {
+        let knows = ElfTables::read(memory, base).and_then(|tables| tables.knows_ruby(memory));
+        let named = if knows == Some(false) { &mut without } else { &mut with };
+        named.insert(printable(file_name_of(&path)));
+    }
+    &without - &with
 }
 
 /// The kind of processor that the file whose first byte is at `base` is for; `None` if it is no ELF file.

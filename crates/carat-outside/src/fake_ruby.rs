@@ -14,7 +14,7 @@ pub const DESCRIPTORS: u64 = 0x7f20_0000_0000;
 /// Bytes of a heap page.
 pub const HEAP_PAGE: u64 = 64 << 10;
 /// Bytes of the library.
-const LIBRARY_BYTES: u64 = 0x4000;
+pub(crate) const LIBRARY_BYTES: u64 = 0x4000;
 /// Places in the library.
 const DYNAMIC: u64 = 0x200;
 const STRINGS: u64 = 0x400;
@@ -132,8 +132,9 @@ impl FakeRuby {
         self.memory.write(LIBRARY, &header);
         self.memory.write(LIBRARY + 64, &2_u32.to_le_bytes());
         self.memory.write_word(LIBRARY + 64 + 16, DYNAMIC);
-        self.memory.write_word(LIBRARY + 64 + 40, 64);
-        let tables = [(5, STRINGS), (6, SYMBOLS), (0x6fff_fef5, HASHES), (0, 0)];
+        self.memory.write_word(LIBRARY + 64 + 40, 80);
+        let tables =
+            [(5, STRINGS), (10, SYMBOLS - STRINGS), (6, SYMBOLS), (0x6fff_fef5, HASHES), (0, 0)];
         for (number, (tag, value)) in tables.into_iter().enumerate() {
             let entry = LIBRARY + DYNAMIC + number as u64 * 16;
             self.memory.write_word(entry, tag);

@@ -227,9 +227,14 @@ impl MemoryRegion {
 
     /// The last part of the path: `libc.so.6` of `/usr/lib/libc.so.6`; a deletion mark is left out.
     pub fn file_name(&self) -> &str {
-        let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
-        path.rsplit('/').next().unwrap_or(path)
+        file_name_of(&self.path)
     }
+}
+
+/// The same of a path that `maps` has.
+pub(crate) fn file_name_of(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// A reading reached its budget of time.

@@ -208,6 +208,8 @@ pub const CALLS_HAVE_CACHES: VersionRange = VersionRange::up_to(V2_7);
 /// What the compiler keeps for bytecode are blocks whose forms are known (`struct Block`, yjit/src/core.rs): tested on 3.3, and read in the
 /// source of 3.4. Before 3.2 YJIT was written in C.
 pub const COMPILED_IN_BLOCKS: VersionRange = VersionRange::between(V3_3, V3_4);
+/// What is known of a global variable ends a word earlier: it has no function for compaction (`struct rb_global_variable`, variable.c).
+pub const SHORT_GLOBAL_VARIABLES: VersionRange = VersionRange::up_to(V2_7);
 /// An inline cache has three words (`iseq_inline_storage_entry`, vm_core.h), later two.
 pub const LONG_INLINE_CACHES: VersionRange = VersionRange::up_to(V3_0);
 /// A class's list of subclasses has links in one direction only (`rb_subclass_entry`).

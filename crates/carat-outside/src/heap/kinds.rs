@@ -108,6 +108,10 @@ impl SlotType {
     pub const BIGNUM: Self = Self(10);
     /// An input or output.
     pub const FILE: Self = Self(11);
+    /// A number of two parts.
+    pub const COMPLEX: Self = Self(14);
+    /// A fraction.
+    pub const RATIONAL: Self = Self(15);
     /// A struct of C.
     pub const DATA: Self = Self(12);
     /// A match of a regular expression.

@@ -12,14 +12,19 @@ use crate::jit::Jit;
 use crate::memory::words_between;
 use std::ops::Range;
 
-/// Smaller chunks that lead to bytecode are no block but the place of one that is not compiled yet (`BranchStub`).
+/// Smaller chunks that lead to bytecode are no block but the place of one that is not compiled yet (`BranchStub`); larger ones are other
+/// things.
 const LEAST_BLOCK: u64 = 80;
+const MOST_BLOCK: u64 = 512;
 /// So many chunks lead from the tables of bytecode to the place of a block: lists of lists of blocks, their branches, and where those go.
 const DEEP: usize = 8;
 /// Up to so many there are only the tables and their lists.
 const LISTS: usize = 1;
 /// Bytes of a chunk of one piece of bytecode at most.
 const MOST_BYTES: u64 = 1 << 20;
+/// Elements that there is room for in a list, and bytes of one.
+const LIST: Range<u64> = 4..1 << 20;
+const ELEMENTS: [u64; 6] = [8, 16, 24, 32, 48, 64];
 /// Bytes that a hash table has more than its places, and what these are where nothing stands; less where something does (`Group`, `DELETED`
 /// and `EMPTY`, control of hashbrown).
 const GROUP: u64 = 16;
@@ -32,6 +37,8 @@ pub(crate) struct Compiled {
     pub(crate) objects: Vec<(u64, u64)>,
     /// Chunks that belong to it, by number, or to which only old words lead.
     pub(super) chunks: Vec<usize>,
+    /// Those of them that are its blocks.
+    pub(super) blocks: Vec<usize>,
 }
 
 /// What the compiler keeps for bytecode, and what it assumes, where data of Ruby's library lead to it: by the number of the chunk that
@@ -71,12 +78,14 @@ impl Blocks<'_> {
                 let next = words.iter().filter_map(|word| self.words.chunk_at(*word));
                 let next: Vec<usize> = next.map(|(number, _)| number).collect();
                 if depth > LISTS && self.is_foreign(&words, &next) {
-                    if is_target && !is_block(&words) {
+                    if is_target && words.len() as u64 * 8 < LEAST_BLOCK {
                         found.objects.extend(self.bytecode_in(number, &words));
                     }
                     continue;
                 }
                 found.chunks.extend((number != tables).then_some(number));
+                let is_own_block = is_block(&words) && self.is_own(&words) == Some(true);
+                found.blocks.extend((number != tables && is_own_block).then_some(number));
                 found.objects.extend(words.windows(2).flat_map(|pair| self.listed(pair)));
                 let is_branch = self.is_target(number, &words);
                 let next = next.into_iter().filter(|number| seen.insert(*number as u64));
@@ -168,7 +177,7 @@ impl Blocks<'_> {
 }
 
 fn is_block(words: &[u64]) -> bool {
-    words.len() as u64 * 8 >= LEAST_BLOCK
+    (LEAST_BLOCK..MOST_BLOCK).contains(&(words.len() as u64 * 8))
 }
 
 /// The compiler's hash tables to which data of Ruby's library lead, by the number of their chunk. In one of them methods are keys, and of
@@ -180,6 +189,20 @@ fn assumptions(words: &Words<'_>, data: &[(u64, u64)]) -> Vec<(usize, Compiled)>
         tables.collect::<Vec<HashTable>>()
     });
     tables.map(|table| (table.chunk, table.compiled(words))).collect()
+}
+
+/// The lists of Rust to which data of Ruby's library lead: the number of the chunk of each, and what is used of it. A list says how many
+/// elements there is room for, where they are, and how many there are (`Vec`).
+pub(super) fn lists_of_rust(words: &Words<'_>, data: &[(u64, u64)]) -> Vec<(usize, Range<u64>)> {
+    let list = |description: &[u64]| {
+        let &[room, elements, count] = description else { return None };
+        let (number, chunk) = words.chunk_at(elements).filter(|_| LIST.contains(&room))?;
+        let mut sizes = ELEMENTS.into_iter().filter(|bytes| chunk.fits(room * bytes));
+        let bytes = sizes.next().filter(|_| count <= room)?;
+        Some((number, 0..count * bytes))
+    };
+    let data = data.iter().map(|(start, end)| words_between(words.memory, *start, *end));
+    data.flat_map(|data| data.windows(3).filter_map(list).collect::<Vec<_>>()).collect()
 }
 
 /// A hash table of Rust.
@@ -220,6 +243,6 @@ impl HashTable {
         let methods = keys.filter(|(_, key)| words.internal_kind(*key) == Some("ment"));
         let values = self.entries.iter().flat_map(|(_, entry)| entry.windows(4));
         let values = values.filter_map(|value| Some(Self::read(words, value)?.chunk));
-        Compiled { objects: methods.collect(), chunks: values.collect() }
+        Compiled { objects: methods.collect(), chunks: values.collect(), blocks: Vec::new() }
     }
 }

@@ -23,6 +23,8 @@ const HASH_HAS_BINS: u64 = 1 << 15;
 const FIELDS_OUTSIDE: u64 = 1 << 16;
 /// Pairs of a small hash (`RHASH_AR_TABLE_MAX_SIZE`).
 const SMALL_HASH: u64 = 8;
+/// Where a method ends that lies in a slot: five words behind four of the slot's own (3.3, 3.4).
+const METHOD_END: u64 = 72;
 /// What stands in place of a key that was deleted, from 3.2 on and before (`RUBY_Qundef`, special_consts.h); no object is either.
 const UNDEFINED: [u64; 2] = [0x24, 0x34];
 /// Offset of the address of a class's instance variables (`CLASS_FIELDS_IN_BUFFER`).
@@ -43,6 +45,8 @@ pub(crate) enum Reference {
     Fields(u64, u64),
     /// A chunk with a struct of C, which belongs to this slot.
     Struct(u64),
+    /// Words of this range that lead to chunks, none of which keeps an object.
+    Plain(u64, u64),
     /// A chunk with chunks of bytes (a compiled pattern), whose spare parts keep old words.
     Pattern(u64),
     /// A chunk of bytes.
@@ -132,12 +136,21 @@ impl SlotView<'_> {
             SlotType::MATCH => self.positions(each),
             SlotType::BIGNUM if !self.flag(EMBEDDED) => each(Reference::Bytes(self.word(24))),
             SlotType::STRING | SlotType::FLOAT | SlotType::BIGNUM => {}
+            SlotType::DATA if self.is_plain() => {
+                // From 4.0 on the instance variables come first.
+                if OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.heap.version()) {
+                    each(Reference::Value(self.word(16)));
+                }
+                each(Reference::Plain(self.at(16), self.end()));
+            }
             SlotType::DATA => {
-                each(Reference::Words(self.at(16), self.end()));
+                each(Reference::Words(self.at(16), self.struct_end()));
                 each(Reference::Struct(self.word(32)));
             }
+            SlotType::COMPLEX | SlotType::RATIONAL => each(self.inside(2)),
             SlotType::FILE => {
-                each(Reference::Words(self.at(16), self.end()));
+                // One word; from 3.3 on nobody clears the rest of a slot.
+                each(Reference::Words(self.at(16), self.at(24)));
                 buffers(self.memory, self.word(16), &mut |bytes, size| {
                     each(Reference::Buffer(bytes, size));
                 });
@@ -147,6 +160,37 @@ impl SlotView<'_> {
             SlotType::IMEMO => self.internal(each),
             _ => each(Reference::Words(self.at(16), self.end())),
         }
+    }
+
+    /// The address of the type of a struct of C that has one (`rb_data_type_t`, rtypeddata.h).
+    pub(super) fn struct_type(&self) -> Option<u64> {
+        if OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.heap.version()) {
+            // Low bits of the type's address are flags.
+            return Some(self.word(24) & !7);
+        }
+        // 1, or 3 where the struct lies in the slot (`typed_flag`).
+        [1, 3].contains(&self.word(24)).then(|| self.word(16))
+    }
+
+    /// Where what is known of a struct of C ends in its slot. Behind a method that lies there is room (`struct METHOD`, proc.c).
+    fn struct_end(&self) -> u64 {
+        let name = || self.memory.copy(self.memory.word(self.word(16))?, 7);
+        let is_method = self.word(24) == 3 && name().is_some_and(|name| name == b"method\0");
+        if is_method { self.at(METHOD_END).min(self.end()) } else { self.end() }
+    }
+
+    /// Whether a struct of C keeps nothing: it has no function that marks what it keeps (`dmark`). The VM has none, and is marked all the
+    /// same. Those of OpenSSL's structs mark their own object and callbacks that are instance variables too (ossl_ssl.c,
+    /// ossl_x509store.c).
+    fn is_plain(&self) -> bool {
+        let Some(kind) = self.struct_type() else { return self.word(16) == 0 };
+        let name = self.memory.word(kind).and_then(|name| self.memory.copy(name, 8));
+        // In 4.0 a struct without a type has functions in these places.
+        let is_code = || self.memory.region(kind).is_none_or(|region| region.executable);
+        name.is_some_and(|name| match self.memory.word_at(kind, 8) {
+            Some(0) => !name.starts_with(b"VM\0") && !is_code(),
+            _ => name == b"OpenSSL/",
+        })
     }
 
     fn object(&self) -> Reference {
@@ -343,7 +387,14 @@ impl SlotView<'_> {
                 each(Reference::Value(self.word(16)));
             }
             Some("callcache") => {}
+            // Its keywords are symbols that nobody frees, and behind them there may be room (`vm_ci_new_`, vm_callinfo.h).
+            Some("callinfo") => each(Reference::Bytes(self.word(8))),
             Some("env") => self.captured(each),
+            // Of these the collector marks no more than the value, what is thrown, and three values (`gc_mark_imemo`, gc.c; from 3.4 on
+            // `rb_imemo_mark_and_move`, imemo.c).
+            Some("constcache") => each(Reference::Value(self.word(8))),
+            Some("throw_data") => each(Reference::Value(self.word(16))),
+            Some("memo") => each(Reference::Values(self.at(8), 3)),
             // {nodes; the first of them, which stays when they are freed, …} (`rb_ast_dispose`, node.c).
             Some("ast") => {
                 each(Reference::Words(self.at(8), self.at(16)));

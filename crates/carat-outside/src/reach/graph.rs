@@ -1,14 +1,14 @@
 //! What is known of a process before its objects are marked: which chunks belong to whom, and which words are no references.
 
-use super::compiled::{Compiled, find_compiled};
+use super::compiled::{Compiled, find_compiled, lists_of_rust};
 use super::contexts::{Context, FiberStacks};
 use super::fields::{Reference, SlotView};
 use super::forms::{GLOBAL_ENTRY, GLOBAL_VARIABLE, MARK_STACK, NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
 use super::shapes::is_too_complex;
-use super::struct_kinds::{StructKind, StructKinds, struct_outside, words_of_map};
+use super::struct_kinds::{StructKind, StructKinds, struct_outside, words_of_struct};
 use super::words::Words;
-use crate::elf::RubyAnchors;
+use crate::elf::{RubyAnchors, libraries_without_ruby};
 use crate::hash::{AddressMap, AddressSet};
 use crate::heap::{Heap, SlotType};
 use crate::jit::Jit;
@@ -17,8 +17,10 @@ use crate::memory::{Memory, for_each_word, joined, words_between};
 use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
-use crate::serving::serving_malloc;
-use carat_ruby::version::{COMPILED_IN_BLOCKS, SHAPES, TRANSIENT_HEAP, VARIABLE_ENTRIES};
+use carat_ruby::version::{
+    COMPILED_IN_BLOCKS, OBJECT_FIELDS_OUTSIDE_BY_FLAG, SHAPES, SHORT_GLOBAL_VARIABLES,
+    TRANSIENT_HEAP, VARIABLE_ENTRIES,
+};
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
@@ -27,6 +29,9 @@ const LARGE: RangeInclusive<u64> = 512..=32_768;
 
 /// Bytes of what a class of 3.1 knows of an instance variable: a number, a serial number and a class.
 const VARIABLE_ENTRY: u64 = 24;
+
+/// Bytes of what is known of a file; up to 2.7 a word less.
+const FILE: u64 = 208;
 
 /// Bytes of the name of an environment variable, with what ends it, that are looked at.
 const LONGEST_NAME: u64 = 64;
@@ -48,6 +53,8 @@ pub(super) struct Graph<'a> {
     pub(super) inline_caches: AddressMap<()>,
     /// The structs of threads that have ended, by the number of their chunk.
     pub(super) finished: AddressMap<()>,
+    /// Structs that keep objects to which so many bytes of them lead, and no more, by the number of their chunk.
+    pub(super) shallow: AddressMap<u64>,
     /// Chunks of Ruby's own sets, which keep nothing alive.
     weak_sets: AddressMap<()>,
     /// The chunk of what the collector knows of the heap (`rb_objspace_t`, gc.c), by number.
@@ -79,18 +86,13 @@ impl<'a> Graph<'a> {
         let words = with_tables(Words::new(memory, heap, chunks), anchors);
         let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
         let mut ground = find_ground(memory, heap, chunks, threads);
-        if chunks.is_told() {
-            // Most of the rest is malloc's: freed memory, and what nobody tells. Its own data lead to any of it.
-            let serving =
-                serving_malloc(memory).filter(|own| !anchors.library.ends_with(&own.file));
-            ground.retain(|pages| match &pages.kind {
-                GroundKind::Library(name) => serving.as_ref().is_none_or(|own| own.file != *name),
-                GroundKind::Thread(_) => true,
-                GroundKind::Other => false,
-            });
-        }
-        // The loader knows no objects, and its lists have room with old words (`add_to_global_update`, elf/dl-open.c of glibc).
-        ground.retain(|pages| !matches!(&pages.kind, GroundKind::Library(name) if is_loader(name)));
+        // Most of the rest is malloc's then: freed memory, and what nobody tells.
+        ground.retain(|pages| !chunks.is_told() || pages.kind != GroundKind::Other);
+        // The collector looks at no data of a library that has not said so or marks them itself, for which it must know Ruby.
+        let others = libraries_without_ruby(memory);
+        ground.retain(
+            |pages| !matches!(&pages.kind, GroundKind::Library(name) if others.contains(name)),
+        );
         let mut graph = Self {
             words,
             objects: NumberSet::new(slots as usize),
@@ -100,6 +102,7 @@ impl<'a> Graph<'a> {
             used: AddressMap::default(),
             inline_caches: AddressMap::default(),
             finished: AddressMap::default(),
+            shallow: AddressMap::default(),
             weak_sets: AddressMap::default(),
             object_space: None,
             generic_fields: AddressMap::default(),
@@ -120,10 +123,19 @@ impl<'a> Graph<'a> {
         graph.mark_stack();
         graph.special_structs(&structs);
         graph.promoted_list();
-        graph.exception_pools();
         graph.environment();
         graph.old_stacks();
         graph
+    }
+
+    /// What is known of a file, behind which a word of room may lie (`struct rb_io`, io.h). From 4.0 on it is longer.
+    fn file(&mut self, view: &SlotView<'_>) {
+        let is_known = !OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.words.heap.version());
+        if is_known && view.kind() == SlotType::FILE {
+            let chunk = self.words.chunk_at(view.word(16));
+            let chunk = chunk.filter(|(_, chunk)| chunk.fits(FILE) || chunk.fits(FILE - 8));
+            self.used.extend(chunk.map(|(number, _)| (number as u64, 0..FILE)));
+        }
     }
 
     /// The collector's own tables point at every page, and a page that malloc made is no reference.
@@ -152,6 +164,7 @@ impl<'a> Graph<'a> {
                 view.references(&mut |reference| self.own(view.address, reference));
                 self.tables_of_class(&view);
                 self.code(&view);
+                self.file(&view);
                 if view.kind() == SlotType::DATA {
                     structs.push((view.address, view.bytes));
                 }
@@ -185,7 +198,7 @@ impl<'a> Graph<'a> {
                     *owner = if *owner == object { object } else { 0 };
                 }
             }
-            Reference::Value(_) | Reference::Words(..) => {}
+            Reference::Value(_) | Reference::Words(..) | Reference::Plain(..) => {}
         }
     }
 
@@ -206,6 +219,11 @@ impl<'a> Graph<'a> {
         let is_free =
             |number: usize| !self.is_owned(number) && self.object_of_struct(number).is_none();
         self.compiled = find_compiled(&self.words, &jit, data, &is_free);
+        // What they keep is known: in the room of the compiler's lists old words lead to them.
+        let blocks = self.compiled.values().flat_map(|compiled| &compiled.blocks);
+        self.used.extend(blocks.map(|number| (*number as u64, 0..0)));
+        let lists = lists_of_rust(&self.words, data).into_iter();
+        self.used.extend(lists.map(|(number, used)| (number as u64, used)));
         self.ground.retain(|pages| {
             let start = pages.ranges.first().map_or(0, |range| range.0);
             !memory.region(start).is_some_and(|region| jit.is_code(region))
@@ -242,8 +260,10 @@ impl<'a> Graph<'a> {
             } else if let Some(variable) = self.words.global_entry(&chunk) {
                 self.used.insert(number as u64, 0..GLOBAL_ENTRY);
                 let variable = self.words.chunk_at(variable);
-                let variable = variable.filter(|(_, chunk)| chunk.fits(GLOBAL_VARIABLE));
-                self.used.extend(variable.map(|(number, _)| (number as u64, 0..GLOBAL_VARIABLE)));
+                let is_short = SHORT_GLOBAL_VARIABLES.contains(self.words.heap.version());
+                let bytes = GLOBAL_VARIABLE - if is_short { 8 } else { 0 };
+                let variable = variable.filter(|(_, chunk)| chunk.fits(bytes));
+                self.used.extend(variable.map(|(number, _)| (number as u64, 0..bytes)));
             }
         }
         lists
@@ -342,14 +362,25 @@ impl<'a> Graph<'a> {
             let Some(view) = self.words.view(*slot, *bytes) else { continue };
             match kinds.kind_of(&view) {
                 Some(StructKind::Tables(kind)) => {
-                    words_of_map(&view, &mut |word| pairs.extend(self.table_of_kind(word, kind)));
+                    words_of_struct(&view, &mut |word| {
+                        pairs.extend(self.table_of_kind(word, kind))
+                    });
                 }
-                Some(StructKind::Set) => words_of_map(&view, &mut |word| {
+                Some(StructKind::Set) => words_of_struct(&view, &mut |word| {
                     let at = self.words.chunk_at(word);
                     self.weak_sets.extend(at.map(|(at, _)| (at as u64, ())));
                 }),
                 Some(StructKind::Thread) => threads.push(struct_outside(&view)),
                 Some(StructKind::Fiber) => fibers.push(struct_outside(&view)),
+                Some(StructKind::Shallow(bytes)) => {
+                    let chunk = self.words.chunk_at(struct_outside(&view));
+                    self.shallow.extend(chunk.map(|(number, _)| (number as u64, bytes)));
+                }
+                Some(StructKind::Buffers) => words_of_struct(&view, &mut |word| {
+                    let at = self.words.chunk_at(word);
+                    let at = at.filter(|_| word != struct_outside(&view));
+                    self.used.extend(at.map(|(at, _)| (at as u64, 0..0)));
+                }),
                 None => {}
             }
         }
@@ -445,27 +476,6 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The room that the C++ library keeps for exceptions when there is no memory: {first free, start, bytes} in its data; the chunk
-    /// has what it had before it was taken (`__gnu_cxx::pool`, eh_alloc.cc of libstdc++).
-    fn exception_pools(&mut self) {
-        let mut pools = Vec::new();
-        // Elsewhere these words may be a stack of objects: its top, its start and its size.
-        for (start, end) in self.library_ranges("libstdc++") {
-            let mut before = [0; 2];
-            for_each_word(self.words.memory, start, end, |bytes| {
-                let [free, pool] = before;
-                before = [pool, bytes];
-                let is_within = (pool..pool.saturating_add(bytes)).contains(&free);
-                // What is free begins with its size.
-                let is_free = || self.words.memory.word(free).is_some_and(|size| size <= bytes);
-                if is_within && is_free() {
-                    pools.extend(self.words.buffer(pool, bytes));
-                }
-            });
-        }
-        pools.into_iter().for_each(|number| self.owned[number] = true);
-    }
-
     /// The list of environment variables, which ends with 0 and has room behind, as their texts have (`environ`, stdlib/setenv.c of glibc).
     fn environment(&mut self) {
         let memory = self.words.memory;
@@ -476,7 +486,7 @@ impl<'a> Graph<'a> {
             let length = name.count();
             length > 0 && text.get(length) == Some(&b'=')
         };
-        for (start, end) in self.library_ranges("libc") {
+        for (start, end) in self.library_ranges("") {
             for_each_word(memory, start, end, |list| {
                 let Some((number, chunk)) = self.words.chunk_at(list) else { return };
                 let words = (chunk.user()..chunk.user_end()).step_by(8).map(|at| memory.word(at));
@@ -596,9 +606,4 @@ impl<'a> Graph<'a> {
         }
         parts
     }
-}
-
-/// Whether a library is glibc's loader, as `ld-linux-x86-64.so.2` or `ld-2.31.so`. That of musl is its C library as well.
-fn is_loader(name: &str) -> bool {
-    name.starts_with("ld-") && !name.starts_with("ld-musl")
 }

@@ -118,7 +118,7 @@ impl<'a> Holders<'a> {
                 let end = start.saturating_add(count.min(most) * 8);
                 for_each_word(memory, start, end, |word| words.push(word));
             }
-            Reference::Words(start, end) => {
+            Reference::Words(start, end) | Reference::Plain(start, end) => {
                 for_each_word(memory, start, end, |word| words.push(word))
             }
             Reference::Fields(chunk, _) => {
@@ -162,6 +162,11 @@ impl<'a> Holders<'a> {
             | Reference::Struct(chunk)
             | Reference::Pattern(chunk)
             | Reference::Bytes(chunk) => sum += self.present(chunk),
+            Reference::Plain(start, end) => {
+                for_each_word(self.graph.words.memory, start, end, |word| {
+                    sum += self.present(word)
+                });
+            }
             Reference::Buffer(address, bytes) => {
                 if self.graph.words.buffer(address, bytes).is_some() {
                     sum += self.present(address);

@@ -22,7 +22,7 @@ const PACKED: u64 = 4104;
 pub(super) enum ChunkMark {
     /// Nobody.
     Unknown,
-    /// A compiled pattern, or code, maybe by an old word: whoever else leads to it decides.
+    /// What keeps no object, or code, maybe by an old word: whoever else leads to it decides.
     Part,
     /// The roots.
     Live,
@@ -53,6 +53,8 @@ pub(super) struct ReachMarker<'a> {
     waiting_slots: NumberSet,
     waiting_chunks: NumberSet,
     waiting_values: Vec<(u64, u64)>,
+    /// Chunks of what keeps no object, which come last.
+    waiting_plain: Vec<usize>,
     /// Chunks into whose middle something points.
     inside: NumberSet,
     /// What a chunk that is reached now is marked as.
@@ -83,6 +85,7 @@ impl<'a> ReachMarker<'a> {
             waiting_slots: NumberSet::new(slots),
             waiting_chunks: NumberSet::new(chunks),
             waiting_values: Vec::new(),
+            waiting_plain: Vec::new(),
             inside: NumberSet::new(chunks),
             mark: ChunkMark::Live,
             large: LargeContents::default(),
@@ -370,6 +373,7 @@ impl<'a> ReachMarker<'a> {
             }
             Reference::Values(start, count) => self.array(start, count),
             Reference::Words(start, end) => self.words((start, end)),
+            Reference::Plain(start, end) => self.plain((start, end)),
             Reference::Bytes(address) => self.bytes(address),
             Reference::Buffer(address, bytes) => {
                 if let Some(number) = self.graph.words.buffer(address, bytes) {
@@ -423,28 +427,65 @@ impl<'a> ReachMarker<'a> {
         for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
             parts.extend(self.graph.words.chunk_at(word).map(|(part, _)| part));
         });
+        parts.into_iter().for_each(|part| self.part(part));
+    }
+
+    /// Words that lead to chunks, none of which keeps an object. Whoever else leads to one decides about it.
+    fn plain(&mut self, (start, end): (u64, u64)) {
+        let mut parts = Vec::new();
+        for_each_word(self.graph.words.memory, start, end, |word| {
+            parts.extend(self.graph.words.chunk_at(word).map(|(part, _)| part));
+        });
         for part in parts {
-            if !self.chunks[part].is_open() {
-                continue;
+            if self.chunks[part] == ChunkMark::Unknown {
+                self.waiting_plain.push(part);
             }
-            self.chunks[part] = ChunkMark::Part;
-            if let Some(record) = &mut self.record {
-                record.add_inside(part);
-            }
+            self.part(part);
         }
+    }
+
+    fn part(&mut self, number: usize) {
+        if !self.chunks[number].is_open() {
+            return;
+        }
+        self.chunks[number] = ChunkMark::Part;
+        if let Some(record) = &mut self.record {
+            record.add_part(number);
+        }
+    }
+
+    /// The chunks behind those of what keeps no object.
+    fn plain_chunks(&mut self) {
+        while let Some(number) = self.waiting_plain.pop() {
+            let chunk = self.graph.words.chunks.get(number);
+            let chunk =
+                chunk.filter(|_| self.chunks[number] == ChunkMark::Part && !self.has_owner(number));
+            let Some(chunk) = chunk else { continue };
+            if let Some(record) = &mut self.record {
+                record.begin(record.chunk_node(number));
+            }
+            let parts: Vec<(u64, u64)> =
+                self.present.contents(chunk.user(), chunk.user_end()).collect();
+            parts.into_iter().for_each(|part| self.plain(part));
+            self.end_node();
+        }
+    }
+
+    fn has_owner(&self, number: usize) -> bool {
+        self.graph.is_owned(number) || self.graph.object_of_struct(number).is_some()
     }
 
     /// Marks the chunks that only what has no references leads to and that belong to nobody else.
     fn parts_alone(&mut self) {
+        self.plain_chunks();
         for number in 0..self.chunks.len() {
             if self.chunks[number] != ChunkMark::Part {
                 continue;
             }
-            let has_owner =
-                self.graph.is_owned(number) || self.graph.object_of_struct(number).is_some();
+            let has_owner = self.has_owner(number);
             self.chunks[number] = if has_owner { ChunkMark::Unknown } else { self.mark };
             if let Some(record) = self.record.as_mut().filter(|_| !has_owner) {
-                record.keep_inside(number, record.chunk_node(number));
+                record.keep_part(number);
             }
         }
     }
@@ -500,6 +541,11 @@ impl<'a> ReachMarker<'a> {
         }
         if self.graph.is_object_space(number) {
             return self.tables_of_collector(&chunk);
+        }
+        if let Some(bytes) = self.graph.shallow.get(&(number as u64)).copied() {
+            let (start, end) = (chunk.user(), chunk.user_end());
+            self.values((start, end.min(start.saturating_add(bytes))));
+            return self.plain((start, end));
         }
         if self.graph.is_finished_thread(number) {
             return self.finished_thread(&chunk);

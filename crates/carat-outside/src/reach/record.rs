@@ -4,10 +4,11 @@
 //! node is written once, when the node is visited, so that nothing is sorted and nothing is held twice.
 
 use crate::hash::AddressMap;
+use crate::number_set::NumberSet;
 
 /// No node, or a node without a list.
 pub(crate) const NO_NODE: u32 = u32::MAX;
-/// Pointers into the middle of chunks that are kept until it is known whether they count; more are left out.
+/// Pointers into the middle of chunks, and others, that are kept until it is known whether they count; more are left out.
 const MOST_INSIDE: usize = 4 << 20;
 
 /// What a root is a part of.
@@ -40,6 +41,10 @@ pub(super) struct ReferenceRecord {
     inside: Vec<(u32, u32)>,
     /// The chunks to which only such references lead, and the node that they mean.
     counted: AddressMap<u32>,
+    /// References to chunks that may be others': from a node, to a chunk.
+    parts: Vec<(u32, u32)>,
+    /// The chunks that are nobody else's.
+    counted_parts: NumberSet,
     /// The chunk to which only references from roots and from its own object count: to everything in it leads a better way.
     only_from_roots: Option<usize>,
     is_paused: bool,
@@ -58,6 +63,8 @@ impl ReferenceRecord {
             current: None,
             inside: Vec::new(),
             counted: AddressMap::default(),
+            parts: Vec::new(),
+            counted_parts: NumberSet::new(chunks),
             only_from_roots: None,
             is_paused: false,
             // Numbers have 32 bits, of which half are left for roots and for the places of lists.
@@ -117,9 +124,11 @@ impl ReferenceRecord {
     pub(super) fn end(&mut self) {
         let Some((node, start)) = self.current.take() else { return };
         let is_root = node >= self.slots + self.chunks;
-        let has_inside = self.inside.last().is_some_and(|(from, _)| *from == node);
+        let has_later = [&self.inside, &self.parts]
+            .iter()
+            .any(|later| later.last().is_some_and(|(from, _)| *from == node));
         let length = self.targets.len() - start - 1;
-        if length > 0 || has_inside {
+        if length > 0 || has_later {
             self.targets[start] = length as u32;
             self.starts[node as usize] = start as u32;
         } else {
@@ -166,6 +175,20 @@ impl ReferenceRecord {
         }
     }
 
+    /// A reference to a chunk that counts unless it is another's.
+    pub(super) fn add_part(&mut self, chunk: usize) {
+        let Some((node, _)) = self.current else { return };
+        let pair = (node, chunk as u32);
+        if self.parts.len() < MOST_INSIDE && self.parts.last() != Some(&pair) {
+            self.parts.push(pair);
+        }
+    }
+
+    /// Such references to this chunk count.
+    pub(super) fn keep_part(&mut self, chunk: usize) {
+        self.counted_parts.insert(chunk);
+    }
+
     /// References into the middle of this chunk count, and mean this node.
     pub(super) fn keep_inside(&mut self, chunk: usize, target: u32) {
         self.counted.insert(chunk as u64, target);
@@ -174,11 +197,13 @@ impl ReferenceRecord {
     /// The graph; `None` if it has more references than numbers.
     pub(super) fn finish(mut self) -> Option<ReferenceGraph> {
         self.end();
-        let mut counted: Vec<(u32, u32)> = self
-            .inside
-            .iter()
-            .filter_map(|(from, chunk)| Some((*from, *self.counted.get(&u64::from(*chunk))?)))
-            .collect();
+        let inside = self.inside.iter();
+        let inside = inside
+            .filter_map(|(from, chunk)| Some((*from, *self.counted.get(&u64::from(*chunk))?)));
+        let parts = self.parts.iter();
+        let parts = parts.filter(|(_, chunk)| self.counted_parts.contains(*chunk as usize));
+        let parts = parts.map(|(from, chunk)| (*from, self.chunk_node(*chunk as usize)));
+        let mut counted: Vec<(u32, u32)> = inside.chain(parts).collect();
         // By node, so that each list is written anew only once.
         counted.sort_unstable();
         counted.dedup();

@@ -6,18 +6,24 @@
 use super::fields::SlotView;
 use super::forms::TableKind;
 use super::struct_types::StructTypes;
-use carat_ruby::version::OBJECT_FIELDS_OUTSIDE_BY_FLAG;
 
-/// Names of types (weakmap.c, before 3.3 gc.c; concurrent_set.c; vm.c; cont.c).
-const TYPES: [(&str, StructKind); 5] = [
+/// Names of types (weakmap.c, before 3.3 gc.c; concurrent_set.c; vm.c; cont.c; zlib.c; strscan.c; dir.c).
+const TYPES: [(&str, StructKind); 9] = [
     ("weakmap", StructKind::Tables(TableKind::Weak)),
     ("weakkeymap", StructKind::Tables(TableKind::StrongRecords)),
     ("VM/concurrent_set", StructKind::Set),
     ("VM/thread", StructKind::Thread),
     ("fiber", StructKind::Fiber),
+    ("zstream", StructKind::Shallow(32)),
+    ("gzfile", StructKind::Shallow(u64::MAX)),
+    ("StringScanner", StructKind::Shallow(u64::MAX)),
+    ("dir", StructKind::Buffers),
 ];
-/// Bytes of a weak map that are searched for tables.
+/// Bytes of a struct outside of its slot that are searched.
 const STRUCT: u64 = 64;
+
+/// Set beside the type of a struct, or in its address, where the struct lies in the slot (`TYPED_DATA_EMBEDDED`, rtypeddata.h).
+const IN_SLOT: u64 = 2;
 
 /// What a struct of C is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +36,11 @@ pub(super) enum StructKind {
     Thread,
     /// A fiber (`rb_fiber_t`).
     Fiber,
+    /// It marks objects to which so many bytes of it lead; what it leads to besides keeps none (`zstream_mark`, `gzfile_mark`,
+    /// `strscan_mark`).
+    Shallow(u64),
+    /// What it leads to besides objects is room that nobody clears (`DIR` of glibc).
+    Buffers,
 }
 
 /// The types of such structs.
@@ -42,20 +53,18 @@ impl StructKinds {
 
     /// What a struct of C is, if it is one of these.
     pub(super) fn kind_of(&mut self, view: &SlotView<'_>) -> Option<StructKind> {
-        // From 4.0 on the instance variables come first, and low bits of the type's address are flags.
-        let later = OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(view.heap.version());
-        let at = view.memory.word_at(view.address, if later { 24 } else { 16 })? & !7;
-        self.0.find(view.memory, at)
+        self.0.find(view.memory, view.struct_type()?)
     }
 }
 
 /// The address of a struct that does not lie in its slot; 0 if there is none.
 pub(super) fn struct_outside(view: &SlotView<'_>) -> u64 {
-    view.memory.word_at(view.address, 32).unwrap_or(0)
+    let is_inside = view.word(24) & IN_SLOT != 0;
+    if is_inside { 0 } else { view.word(32) }
 }
 
-/// Hands every word of a weak map to `each`, whether it lies in the slot or not.
-pub(super) fn words_of_map(view: &SlotView<'_>, each: &mut dyn FnMut(u64)) {
+/// Hands every word of a small struct to `each`, whether it lies in the slot or not.
+pub(super) fn words_of_struct(view: &SlotView<'_>, each: &mut dyn FnMut(u64)) {
     let outside = struct_outside(view);
     let inside = (view.address + 16..view.end()).step_by(8);
     let outside = (outside..outside.saturating_add(STRUCT)).step_by(8);

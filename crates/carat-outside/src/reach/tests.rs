@@ -291,6 +291,28 @@ impl MarkedProcess {
 pub(super) const KEPT: u64 = POST + SLOT;
 
 #[test]
+fn chunks_of_what_keeps_no_object_are_its_own_unless_others_lead_there() {
+    for others in [false, true] {
+        let mut process = MarkedProcess::new().with_thread();
+        let [one, two, three] = [0x20, 0x30, 0x40].map(|size| process.chunk(size));
+        // Without a type and without a function that marks.
+        let object = process.rooted(2, 12);
+        process.word(object + 32, one);
+        process.word(one, two);
+        process.word(two, three);
+        process.word(two + 8, KEPT);
+        process.word(ROOTS + 8, if others { two } else { 0 });
+        process.recorded(|chunks, reached, graph| {
+            let node = |user| graph.first_chunk() + chunks.exact(user).unwrap() as u32;
+            let leads = |from, to| graph.of(from).contains(&node(to));
+            assert!(leads(reached.slot_number(object).unwrap(), one));
+            assert_eq!((leads(node(one), two), leads(node(two), three)), (!others, true));
+            assert_eq!(reached.is_reached(KEPT), others);
+        });
+    }
+}
+
+#[test]
 fn what_spare_room_of_a_pattern_still_leads_to_keeps_its_contents_and_its_only_owner() {
     // Before and behind the object, because slots are visited by address.
     for pattern_at in [2, 5] {
@@ -302,6 +324,7 @@ fn what_spare_room_of_a_pattern_still_leads_to_keeps_its_contents_and_its_only_o
         process.word(regexp + 16, pattern);
         process.word(ROOTS + 8, object);
         process.word(object, 12);
+        process.word(object + 16, 1);
         process.word(object + 32, content);
         process.word(content, KEPT);
         process.word(content + 8, variables);

@@ -1,7 +1,7 @@
 //! What of a process that was made up keeps nothing alive: what Ruby keeps weakly, has left behind, or nobody has cleared.
 
 use super::tests::{KEPT, MarkedProcess, POST, ROOTS, SLOT};
-use crate::fake_ruby::DESCRIPTORS;
+use crate::fake_ruby::{DESCRIPTORS, LIBRARY, LIBRARY_BYTES};
 use crate::malloc::fake_malloc::C_LIBRARY;
 use crate::memory::{Memory as _, MemoryRegion, PAGE};
 
@@ -32,14 +32,18 @@ impl MarkedProcess {
         DATA
     }
 
-    /// Makes room in which an object is left, and where a library says where it is free, where it begins, and its bytes.
-    fn room(&mut self, library: &str, bytes: u64) {
-        let (data, room) = (self.library(library), self.chunk(0x210));
-        self.word(room, 0x200);
-        self.word(room + 0x80, KEPT);
-        for (number, word) in (0..).zip([room, room, bytes]) {
-            self.word(data + number * 8, word);
+    /// Maps a library with an object in its data; its symbols are those of Ruby's library, or others.
+    fn library_with_names(&mut self, others: bool) {
+        const BASE: u64 = 0x7fe0_0000_0000;
+        let mut bytes = self.made.memory.copy(LIBRARY, LIBRARY_BYTES).unwrap();
+        for at in 0..bytes.len() {
+            if others && (bytes[at..].starts_with(b"rb_") || bytes[at..].starts_with(b"ruby_")) {
+                bytes[at] = b'x';
+            }
         }
+        self.made.memory.map_library(BASE, BASE + LIBRARY_BYTES, "/usr/lib/libcrypto.so.3");
+        self.made.memory.write(BASE, &bytes);
+        self.word(BASE + LIBRARY_BYTES - 64, KEPT);
     }
 
     /// Makes a list of call caches with room for two, of which so many are in use, and leaves an object in the second; returns the
@@ -110,15 +114,24 @@ impl MarkedProcess {
         data + 24
     }
 
-    /// Makes a thread that has ended or that its list leads to; returns the addresses of its struct and of its object.
-    fn ended_thread(&mut self, has_ended: bool) -> (u64, u64) {
-        let [thread, list, kind, name] = [0x80, 0x40, 0x20, 0x20].map(|size| self.chunk(size));
-        self.made.memory.write(name, b"VM/thread\0");
-        self.word(kind, name);
-        let object = POST + 2 * SLOT;
-        for (at, word) in [(object, 12), (object + 16, kind), (object + 32, thread)] {
+    /// Makes a struct of C with a type of this name; returns the address of the function by which it marks what it keeps.
+    fn structure(&mut self, object: u64, of: &[u8], at: u64) -> u64 {
+        let [kind, name] = [0x20, 0x20].map(|size| self.chunk(size));
+        self.made.memory.write(name, of);
+        for (at, word) in [(kind, name), (kind + 8, 1)] {
             self.word(at, word);
         }
+        for (number, word) in [(0, 12), (2, kind), (3, 1), (4, at)] {
+            self.word(object + number * 8, word);
+        }
+        kind + 8
+    }
+
+    /// Makes a thread that has ended or that its list leads to; returns the addresses of its struct and of its object.
+    fn ended_thread(&mut self, has_ended: bool) -> (u64, u64) {
+        let [thread, list] = [0x80, 0x40].map(|size| self.chunk(size));
+        let object = POST + 2 * SLOT;
+        self.structure(object, b"VM/thread\0", thread);
         // Its neighbours stay in its own node after its end.
         for (at, word) in [(thread, list), (thread + 8, list)] {
             self.word(at, word);
@@ -131,7 +144,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 43] = [
+const WEAK: [(&str, WeakCase); 44] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -225,23 +238,15 @@ const WEAK: [(&str, WeakCase); 43] = [
         process.word(ROOTS, table);
     }),
     ("a weak map", |process, sound| {
-        let [map, kind, name] = [0x20, 0x20, 0x20].map(|size| process.chunk(size));
-        let object = process.rooted(2, 12);
-        process.made.memory.write(name, if sound { b"weakmap\0" } else { b"hashmap\0" });
-        process.word(kind, name);
-        process.word(object + 16, kind);
-        process.word(object + 32, map);
+        let (object, map) = (process.rooted(2, 12), process.chunk(0x20));
+        process.structure(object, if sound { b"weakmap\0" } else { b"hashmap\0" }, map);
         let table = process.table(KEPT, KEPT ^ 0x10);
         process.word(map, table);
     }),
     ("a set of shared strings", |process, sound| {
-        let [entries, kind, name] = [0x50, 0x20, 0x20].map(|size| process.chunk(size));
-        let object = process.rooted(2, 12);
-        let text: &[u8] = if sound { b"VM/concurrent_set\0" } else { b"VM/concurrent_map\0" };
-        process.made.memory.write(name, text);
-        process.word(kind, name);
-        process.word(object + 16, kind);
-        process.word(object + 32, entries);
+        let (object, entries) = (process.rooted(2, 12), process.chunk(0x50));
+        let name: &[u8] = if sound { b"VM/concurrent_set\0" } else { b"VM/concurrent_map\0" };
+        process.structure(object, name, entries);
         // A hash and an object.
         process.word(entries + 16, 77);
         process.word(entries + 24, KEPT);
@@ -279,12 +284,30 @@ const WEAK: [(&str, WeakCase); 43] = [
         let data = process.library("/usr/lib/libruby-3.3.so.3.3");
         process.word(data, vm);
     }),
-    ("the room for exceptions of C++", |process, sound| {
-        process.room("/usr/lib/libstdc++.so.6", if sound { 0x200 } else { 0x8000 });
+    ("the data of a library that knows nothing of Ruby", |process, sound| {
+        process.library_with_names(sound);
     }),
-    ("a stack of objects of another library", |process, sound| {
-        let library = if sound { "/usr/lib/libstdc++.so.6" } else { "/usr/lib/queue.so" };
-        process.room(library, 0x200);
+    ("what a struct leads to whose type does not mark", |process, sound| {
+        let (object, [one, two]) =
+            (process.rooted(2, 12), [0x20, 0x30].map(|size| process.chunk(size)));
+        let mark = process.structure(object, b"store\0", one);
+        process.word(mark, if sound { 0 } else { 1 });
+        process.word(one, two);
+        process.word(two, KEPT);
+    }),
+    ("what a struct without a type leads to that does not mark", |process, sound| {
+        let (object, one) = (process.rooted(2, 12), process.chunk(0x20));
+        for (at, word) in [(16, if sound { 0 } else { 64 }), (24, 64), (32, one)] {
+            process.word(object + at, word);
+        }
+        process.word(one, KEPT);
+    }),
+    ("what a struct leads to of which nothing else is marked", |process, sound| {
+        let (object, [one, two]) =
+            (process.rooted(2, 12), [0x20, 0x30].map(|size| process.chunk(size)));
+        process.structure(object, if sound { b"zstream\0" } else { b"zstring\0" }, one);
+        process.word(one, two);
+        process.word(two, KEPT);
     }),
     ("the room behind the entry of a global variable", |process, sound| {
         const CODE: u64 = 0x7fd0_0000_0000;
@@ -410,11 +433,6 @@ const WEAK: [(&str, WeakCase); 43] = [
         process.made.memory.write(text, if sound { b"LANG=C\0" } else { b"LANG C\0" });
         process.word(text + 16, KEPT);
         process.word(ROOTS, list);
-    }),
-    ("the data of the loader", |process, sound| {
-        let name = if sound { "ld-linux-x86-64.so.2" } else { "ld.so" };
-        let data = process.library(&format!("/usr/lib/{name}"));
-        process.word(data, KEPT);
     }),
     ("the code of the compiler", |process, sound| {
         let (_, tables) = process.compiled();

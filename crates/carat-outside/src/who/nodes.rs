@@ -139,6 +139,8 @@ impl<'a> Nodes<'a> {
             ranges.push((view.address + 8, view.address + 16));
         }
         view.references(&mut |reference| match reference {
+            // What else is in the slot may be what was there before.
+            Reference::Value(word) if !target.is(word) => {}
             // Wherever in the slot it is.
             Reference::Value(_)
             | Reference::Bytes(_)
@@ -148,7 +150,9 @@ impl<'a> Nodes<'a> {
                 ranges.push((view.address + 16, view.end()));
             }
             Reference::Values(start, count) => ranges.push(self.values(start, count)),
-            Reference::Words(start, end) => ranges.push((start, end)),
+            Reference::Words(start, end) | Reference::Plain(start, end) => {
+                ranges.push((start, end));
+            }
             Reference::Fields(chunk, count) => match self.words().chunk_at(chunk) {
                 Some((_, chunk)) if self.words().table_in(&chunk).is_none() => {
                     ranges.push(self.values(chunk.user(), count));

@@ -304,6 +304,19 @@ fn objects_with_too_many_shapes_keep_what_is_in_their_tables(version: TestRuby) 
     assert_eq!(by_variable.map(|way| way.objects).sum::<u64>(), 200, "{:?}", found.ways);
 }
 
+/// Variables that the first object of a class first had in its slot, where they still are.
+const GROWN: &str = "class Held; end; GC.disable; \
+    $grown = Array.new(20) { begin; throw Held.new; rescue UncaughtThrowError => error; error; end }; 1";
+
+#[test]
+fn a_variable_that_left_its_slot_has_the_name_that_it_has_elsewhere(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(GROWN);
+    let found = holders_of(&ruby, "Held");
+    let ways: Vec<u64> = found.ways.iter().map(|way| way.objects).collect();
+    assert_eq!(ways, [20], "{:?} in {version:?}", found.ways);
+}
+
 /// A thread that has ended, whose object nothing may collect.
 const ENDED: &str = "class Stacked; end; class Local; end; GC.disable; $ended = Thread.new { \
     stacked = Array.new(200) { Stacked.new }; Thread.current[:held] = Array.new(200) { Local.new }; stacked.size }; \

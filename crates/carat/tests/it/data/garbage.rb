@@ -1,12 +1,16 @@
 # Objects that were kept in every way that we know, and no longer are. Each kind has a class of its own. While the collector does not
 # run, only their holders are gone.
 require 'delegate'
+require 'digest'
 require 'monitor'
 require 'objspace'
+require 'openssl'
 require 'ostruct'
 require 'set'
 require 'stringio'
+require 'strscan'
 require 'timeout'
+require 'zlib'
 
 module Garbage
   MANY = 300
@@ -35,6 +39,12 @@ module Garbage
     owner.instance_variable_set(:@last, nil)
     40.times { |n| owner.remove_instance_variable("@of#{n}") }
     owner.remove_instance_variable(:@last)
+  end
+
+  # Memory full of addresses of objects, which is free for what is made next.
+  def self.littered(made)
+    50.times { [Array.new(40) { made.new }, (1..40).to_h { |n| [n, made.new] }].each(&:clear) }
+    yield
   end
 
   KINDS = {
@@ -103,6 +113,13 @@ module Garbage
     Refined: ->(made) { FEW.times { held = made.new; Module.new { refine(String) { define_method(:garbage) { held } } } } },
     ClassUnnamed: ->(made) { 60.times { Class.new.then { |one| one.const_set(:OWN, made.new); one.instance_variable_set(:@own, made.new); one.class_variable_set(:@@own, made.new) } } },
     ModuleIncluded: ->(made) { 60.times { held = made.new; own = Module.new { define_method(:own) { held } }; Class.new { include own; prepend own.dup }.new.own } },
+    StructsOfOpenSSL: ->(made) { littered(made) { kept(:openssl) { Array.new(40) { [OpenSSL::X509::Store.new, OpenSSL::SSL::SSLContext.new.tap(&:set_params), OpenSSL::Cipher.new('aes-256-gcm').encrypt.tap(&:random_key)] } } } },
+    StructsOfZlib: ->(made) { littered(made) { kept(:zlib) { Array.new(20) { [Zlib::Deflate.new.tap { |one| one << 'x' * 1000 }, Zlib::Inflate.new.tap { |one| one << Zlib.deflate('x' * 1000)[0, 10] }] } } } },
+    StructsOfDigests: ->(made) { littered(made) { kept(:digests) { Array.new(100) { [Digest::SHA256.new.update('x'), Random.new, Encoding::Converter.new('UTF-8', 'EUC-JP').tap { |one| one.convert('x') }] } } } },
+    StructsOfScanners: ->(made) { littered(made) { kept(:scanners) { Array.new(200) { StringScanner.new('abc' * 9).tap { |one| one.scan(/a(b)/) } } } } },
+    StructsOfFolders: ->(made) { littered(made) { kept(:folders) { Array.new(30) { Dir.open('/').tap(&:read) } } } },
+    StructsOfFiles: ->(made) { littered(made) { kept(:files) { Array.new(40) { File.open('/proc/self/maps').tap(&:gets) } } } },
+    StructsOfMutexes: ->(made) { kept(:mutexes) { Array.new(40) { Mutex.new.tap { |one| Thread.new { Array.new(5) { made.new }.then { |held| one.synchronize { held.size } } }.join } } } },
     Curried: ->(made) { MANY.times { ->(one, _) { one }.curry[made.new][made.new] } }
   }.freeze
   CLASSES = KINDS.keys.map { |name| [name, Object.const_set("Garbage#{name}", Class.new)] }.to_h.freeze
