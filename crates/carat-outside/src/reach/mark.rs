@@ -564,7 +564,8 @@ impl<'a> ReachMarker<'a> {
                     context.registers.unwrap_or((chunk.user_end(), chunk.user_end()));
                 self.words((chunk.user(), start));
                 self.values((start, end));
-                self.words((end, chunk.user_end()));
+                // The last word is room, or what is known of its stack (`fiber_pool_allocation`, cont.c), and no object.
+                self.words((end, chunk.user_end().saturating_sub(8)));
                 self.bytes(context.vm_stack.0);
                 context.live.into_iter().for_each(|part| self.stack(part));
             }
