@@ -194,7 +194,11 @@ fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> f
             )?;
             writeln!(out, "    without it {} would go", amount(holder))
         }
-        None if knows_garbage => writeln!(out, "  No single object keeps nine tenths of them"),
+        None if knows_garbage && class.unreached_objects == class.objects => Ok(()),
+        None if knows_garbage => {
+            let them = if class.unreached_objects > 0 { "the others" } else { "them" };
+            writeln!(out, "  No single object keeps nine tenths of {them}")
+        }
         None => writeln!(out, "  Whether one object keeps nine tenths of them is not known"),
     }
 }
@@ -337,6 +341,19 @@ mod tests {
         one.classes[0].unreached_objects = 1;
         let text = who_text(&reading(Some(one)), Some("Visit"));
         assert!(text.contains(" 1  would be freed by a collection\n"), "the lines add up\n{text}");
+    }
+
+    #[test]
+    fn no_holder_is_missed_of_what_would_be_freed() {
+        let with_garbage = |garbage: u64| {
+            let mut found = who();
+            (found.classes[0].holder, found.classes[0].unreached_objects) = (None, garbage);
+            who_text(&reading(Some(found)), Some("Visit"))
+        };
+        let all = who().classes[0].objects;
+        assert!(!with_garbage(all).contains("nine tenths"));
+        assert!(with_garbage(1).contains("nine tenths of the others\n"));
+        assert!(with_garbage(0).contains("nine tenths of them\n"));
     }
 
     #[test]

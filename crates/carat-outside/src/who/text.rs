@@ -20,6 +20,21 @@ fn of_many(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
+/// What an internal object is, by the name of its kind (`enum imemo_type`, internal/imemo.h).
+fn internal(kind: &str) -> String {
+    let known = match kind {
+        "ment" => "the entry of a method",
+        "cref" => "a lexical scope",
+        "svar" => "the last match and line of a method",
+        "ifunc" => "a block in C",
+        "callcache" => "the cache of a call",
+        "constcache" => "the cache of a constant",
+        "fields" => "instance variables",
+        _ => return format!("an internal {kind}"),
+    };
+    known.to_owned()
+}
+
 impl fmt::Display for CodePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.path.rsplit('/').next().unwrap_or(&self.path);
@@ -38,7 +53,7 @@ impl fmt::Display for Holder {
             (KeeperKind::Variables, None) => return f.write_str("captured variables"),
             (KeeperKind::Code, Some(code)) => return write!(f, "the code of {code}"),
             (KeeperKind::Code, None) => return f.write_str("code"),
-            (KeeperKind::Internal, _) => return write!(f, "an internal {}", self.name),
+            (KeeperKind::Internal, _) => return f.write_str(&internal(&self.name)),
             (KeeperKind::Object | KeeperKind::Class, _) => f.write_str(&self.name)?,
         }
         if let Some((number, name)) = &self.thread {
@@ -186,6 +201,16 @@ mod tests {
         let way = Way { object: named(KeeperKind::Object, "Post"), steps, root: None };
         assert_eq!(way.keeper(), "[3] of Array (7 elements) ← @all of Log");
         assert_eq!(way.common().to_string(), "Post ← an element of Array ← @all of Log");
+    }
+
+    #[test]
+    fn an_internal_object_is_called_what_it_is_for_where_that_is_known() {
+        let internal = |kind: &str| {
+            let (kind, name) = (KeeperKind::Internal, kind.to_owned());
+            Holder { kind, name, ..Holder::default() }.to_string()
+        };
+        let named = ["ment", "constcache", "memo"].map(internal);
+        assert_eq!(named, ["the entry of a method", "the cache of a constant", "an internal memo"]);
     }
 
     #[test]
