@@ -471,7 +471,8 @@ fn what_a_recording_proves_is_said_with_the_class_and_what_keeps_it() {
     let mut proven = recording(24_000, vec![part]);
     proven.end = Some(RecordingEnd {
         classes: vec![
-            class("String", (100.0, 900.0), None),
+            class("Hash", (529.9, 530.1), None),
+            class("String", (100.0, 900.0), Some(way.clone())),
             class("Ticket", (528.0, 532.0), Some(way)),
         ],
         ..ended()

@@ -45,11 +45,15 @@ pub fn growing_classes(
     found
 }
 
-/// The class of a recording whose growth is known best; strings and arrays that belong to it vary more than it does.
+/// The class of a recording that says most: of which it is known what keeps it, or else whose growth is known best, as strings and
+/// arrays that belong to it vary more than it does.
 pub fn grown_class(recording: &Recording) -> Option<&ClassGrowth> {
     let classes = recording.end.iter().flat_map(|end| &end.classes);
-    let width = |class: &&ClassGrowth| (class.interval.1 - class.interval.0) / class.rate;
-    classes.min_by(|one, other| width(one).total_cmp(&width(other)))
+    let width = |class: &ClassGrowth| (class.interval.1 - class.interval.0) / class.rate;
+    classes.min_by(|one, other| {
+        let unknown = one.kept_by.is_none().cmp(&other.kept_by.is_none());
+        unknown.then(width(one).total_cmp(&width(other)))
+    })
 }
 
 /// How a class grows and what keeps it: `Post grows by 3.0 objects per request, kept by global variable $posts`.
