@@ -71,14 +71,23 @@ impl StTable {
         })
     }
 
-    /// Keys and records that were not deleted; at most `most`.
+    /// Keys and records that were not deleted; at most `most`. Memory that was used again can say any number of entries: none lies behind
+    /// the mappings that follow each other from the first one on.
     pub(crate) fn pairs<'a>(
         &self,
         memory: &'a dyn Memory,
         most: u64,
     ) -> impl Iterator<Item = (u64, u64)> + use<'a> {
-        let (first, last) = (self.start, self.bound.min(self.start.saturating_add(most)));
         let entries = self.entries;
+        let last = self.bound.min(self.start.saturating_add(most));
+        let wanted = entries.saturating_add(last.saturating_mul(24));
+        let mut end = entries;
+        while end < wanted
+            && let Some(region) = memory.region(end)
+        {
+            end = region.end;
+        }
+        let (first, last) = (self.start, last.min((end - entries) / 24));
         (first..last).filter_map(move |number| {
             let entry = entries.checked_add(number.checked_mul(24)?)?;
             // The hash of a deleted entry has all bits set (`RESERVED_HASH_VAL`, st.c).

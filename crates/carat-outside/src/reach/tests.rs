@@ -1,5 +1,6 @@
 //! What is reached in a process that was made up: a Ruby 3.3.
 
+use super::forms::StTable;
 use super::record::ReferenceGraph;
 use super::told::told_chunks;
 use super::{Reach, ReachUnknown, Recorded, reach, reach_recorded};
@@ -9,7 +10,7 @@ use crate::fake_ruby::{FakeRuby, HEAP, HEAP_PAGE};
 use crate::heap::Heap;
 use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
 use crate::malloc::{ChunkTable, read_malloc};
-use crate::memory::MemoryRegion;
+use crate::memory::{MemoryRegion, PAGE};
 use crate::owners::ReachCensus;
 
 /// The first object of class `Post`.
@@ -111,6 +112,21 @@ impl MarkedProcess {
         let reading = read_malloc(&mut memory, &is_heap_page, true).unwrap();
         read(&memory, &heap, &reading.chunks, &anchors)
     }
+}
+
+#[test]
+fn a_table_that_claims_more_entries_than_there_is_memory_ends_where_that_does() {
+    const TABLE: u64 = 0x10_0000;
+    let mut memory = FakeMemory::default();
+    // The entries begin in one mapping and go on in the next one, behind which nothing is.
+    memory.map_anonymous(TABLE, TABLE + PAGE);
+    memory.map_anonymous(TABLE + PAGE, TABLE + 2 * PAGE);
+    memory.write(TABLE, &[0; 2 * PAGE as usize]);
+    for (number, word) in (0..).zip([2, 0, 1, 0, 0, u64::MAX, TABLE + PAGE - 48]) {
+        memory.write_word(TABLE + number * 8, word);
+    }
+    let table = StTable::read(&memory, TABLE).unwrap();
+    assert_eq!(table.pairs(&memory, u64::MAX).count() as u64, (PAGE + 48) / 24);
 }
 
 #[test]
