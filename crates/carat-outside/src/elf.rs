@@ -23,8 +23,6 @@ const LARGEST_ZEROED: u64 = 8 << 20;
 const CHAIN: u32 = 100_000;
 /// Files that are searched for Ruby.
 const LIBRARIES: usize = 1000;
-/// Bytes of the names of a library's symbols; more make no library.
-const NAMES_LIMIT: u64 = 64 << 20;
 /// Bytes of a symbol in a 64-bit file, and of a relocation.
 const SYMBOL: u64 = 24;
 const RELOCATION: usize = 24;
@@ -155,7 +153,7 @@ impl ElfTables {
     /// Whether the library has or uses functions of Ruby's; `None` if the names were not read.
     fn knows_ruby(&self, memory: &dyn Memory) -> Option<bool> {
         let (start, bytes) = self.strings;
-        let names = memory.copy(start, bytes).filter(|_| (1..NAMES_LIMIT).contains(&bytes))?;
+        let names = memory.copy(start, bytes).filter(|names| !names.is_empty())?;
         let mut names = names.split(|byte| *byte == 0);
         Some(names.any(|name| name.starts_with(b"rb_") || name.starts_with(b"ruby_")))
     }

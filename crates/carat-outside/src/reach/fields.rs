@@ -23,6 +23,8 @@ const HASH_HAS_BINS: u64 = 1 << 15;
 const FIELDS_OUTSIDE: u64 = 1 << 16;
 /// Pairs of a small hash (`RHASH_AR_TABLE_MAX_SIZE`).
 const SMALL_HASH: u64 = 8;
+/// Set beside the type of a struct, or in its address, where the struct lies in the slot (`TYPED_DATA_EMBEDDED`, rtypeddata.h).
+const STRUCT_INSIDE: u64 = 2;
 /// Where a method ends that lies in a slot: five words behind four of the slot's own (3.3, 3.4).
 const METHOD_END: u64 = 72;
 /// What stands in place of a key that was deleted, from 3.2 on and before (`RUBY_Qundef`, special_consts.h); no object is either.
@@ -170,6 +172,12 @@ impl SlotView<'_> {
         }
         // 1, or 3 where the struct lies in the slot (`typed_flag`).
         [1, 3].contains(&self.word(24)).then(|| self.word(16))
+    }
+
+    /// The address of a struct of C that does not lie in the slot; 0 if there is none.
+    pub(super) fn struct_outside(&self) -> u64 {
+        let is_inside = self.word(24) & STRUCT_INSIDE != 0;
+        if is_inside { 0 } else { self.word(32) }
     }
 
     /// Where what is known of a struct of C ends in its slot. Behind a method that lies there is room (`struct METHOD`, proc.c).

@@ -6,7 +6,7 @@ use super::fields::{Reference, SlotView};
 use super::forms::{GLOBAL_ENTRY, GLOBAL_VARIABLE, MARK_STACK, NAMES, StTable, TableKind};
 use super::named::{ruby_data, with_tables};
 use super::shapes::is_too_complex;
-use super::struct_kinds::{StructKind, StructKinds, struct_outside, words_of_struct};
+use super::struct_kinds::{StructKind, StructKinds, words_of_struct};
 use super::words::Words;
 use crate::elf::{RubyAnchors, libraries_without_ruby};
 use crate::hash::{AddressMap, AddressSet};
@@ -370,15 +370,15 @@ impl<'a> Graph<'a> {
                     let at = self.words.chunk_at(word);
                     self.weak_sets.extend(at.map(|(at, _)| (at as u64, ())));
                 }),
-                Some(StructKind::Thread) => threads.push(struct_outside(&view)),
-                Some(StructKind::Fiber) => fibers.push(struct_outside(&view)),
+                Some(StructKind::Thread) => threads.push(view.struct_outside()),
+                Some(StructKind::Fiber) => fibers.push(view.struct_outside()),
                 Some(StructKind::Shallow(bytes)) => {
-                    let chunk = self.words.chunk_at(struct_outside(&view));
+                    let chunk = self.words.chunk_at(view.struct_outside());
                     self.shallow.extend(chunk.map(|(number, _)| (number as u64, bytes)));
                 }
                 Some(StructKind::Buffers) => words_of_struct(&view, &mut |word| {
                     let at = self.words.chunk_at(word);
-                    let at = at.filter(|_| word != struct_outside(&view));
+                    let at = at.filter(|_| word != view.struct_outside());
                     self.used.extend(at.map(|(at, _)| (at as u64, 0..0)));
                 }),
                 None => {}

@@ -423,25 +423,27 @@ impl<'a> ReachMarker<'a> {
         if !self.mark(number) {
             return;
         }
-        let mut parts = Vec::new();
-        for_each_word(self.graph.words.memory, chunk.user(), chunk.user_end(), |word| {
-            parts.extend(self.graph.words.chunk_at(word).map(|(part, _)| part));
-        });
+        let parts = self.chunks_behind((chunk.user(), chunk.user_end()));
         parts.into_iter().for_each(|part| self.part(part));
     }
 
     /// Words that lead to chunks, none of which keeps an object. Whoever else leads to one decides about it.
-    fn plain(&mut self, (start, end): (u64, u64)) {
-        let mut parts = Vec::new();
-        for_each_word(self.graph.words.memory, start, end, |word| {
-            parts.extend(self.graph.words.chunk_at(word).map(|(part, _)| part));
-        });
-        for part in parts {
+    fn plain(&mut self, range: (u64, u64)) {
+        for part in self.chunks_behind(range) {
             if self.chunks[part] == ChunkMark::Unknown {
                 self.waiting_plain.push(part);
             }
             self.part(part);
         }
+    }
+
+    /// The chunks to which words of a range lead.
+    fn chunks_behind(&self, (start, end): (u64, u64)) -> Vec<usize> {
+        let mut found = Vec::new();
+        for_each_word(self.graph.words.memory, start, end, |word| {
+            found.extend(self.graph.words.chunk_at(word).map(|(number, _)| number));
+        });
+        found
     }
 
     fn part(&mut self, number: usize) {

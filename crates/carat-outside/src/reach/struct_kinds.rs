@@ -22,9 +22,6 @@ const TYPES: [(&str, StructKind); 9] = [
 /// Bytes of a struct outside of its slot that are searched.
 const STRUCT: u64 = 64;
 
-/// Set beside the type of a struct, or in its address, where the struct lies in the slot (`TYPED_DATA_EMBEDDED`, rtypeddata.h).
-const IN_SLOT: u64 = 2;
-
 /// What a struct of C is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StructKind {
@@ -57,15 +54,9 @@ impl StructKinds {
     }
 }
 
-/// The address of a struct that does not lie in its slot; 0 if there is none.
-pub(super) fn struct_outside(view: &SlotView<'_>) -> u64 {
-    let is_inside = view.word(24) & IN_SLOT != 0;
-    if is_inside { 0 } else { view.word(32) }
-}
-
 /// Hands every word of a small struct to `each`, whether it lies in the slot or not.
 pub(super) fn words_of_struct(view: &SlotView<'_>, each: &mut dyn FnMut(u64)) {
-    let outside = struct_outside(view);
+    let outside = view.struct_outside();
     let inside = (view.address + 16..view.end()).step_by(8);
     let outside = (outside..outside.saturating_add(STRUCT)).step_by(8);
     inside.chain(outside).filter_map(|at| view.memory.word(at)).for_each(each);
