@@ -100,6 +100,8 @@ pub struct LiveMemory {
     opened: Instant,
     longest: Duration,
     stopped: Cell<bool>,
+    /// Whether the process ended, or started another program, while it was read.
+    ended: Cell<bool>,
     burst: Cell<Duration>,
     read_bytes: Cell<u64>,
     unsearched: u64,
@@ -155,6 +157,7 @@ impl LiveMemory {
             opened: Instant::now(),
             longest: pacing.longest.unwrap_or(longest),
             stopped: Cell::new(false),
+            ended: Cell::new(false),
             burst: Cell::new(Duration::ZERO),
             read_bytes: Cell::new(0),
             unsearched: 0,
@@ -303,9 +306,9 @@ impl LiveMemory {
     }
 
     /// Runs a system call that takes the observed process's lock, after a pause where it is time for one; `None` once the
-    /// time for the whole reading is over.
+    /// time for the whole reading is over, or the process has ended.
     fn paced<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
-        if self.stopped.get() {
+        if self.stopped.get() || self.ended.get() {
             return None;
         }
         if self.burst.get() >= self.pacing.burst {
@@ -325,7 +328,11 @@ impl LiveMemory {
     fn read_present(&self, address: u64, into: &mut [u8]) -> bool {
         let mut at = address;
         for part in into.chunks_mut(READ) {
-            if !matches!(self.paced(|| self.mem.read_exact_at(part, at)), Some(Ok(()))) {
+            let Some(read) = self.paced(|| self.mem.read_exact_at(part, at)) else { return false };
+            if let Err(error) = read {
+                // Only memory that is no more is at its end: where nothing is mapped, reading is an error (`mem_rw`, fs/proc/base.c).
+                // A search asks for millions of words more, and each would cost a system call and its share of a pause.
+                self.ended.set(error.kind() == io::ErrorKind::UnexpectedEof);
                 return false;
             }
             self.read_bytes.set(self.read_bytes.get() + part.len() as u64);
@@ -557,9 +564,12 @@ fn failure(path: &Path, process: u32, error: io::Error) -> OpenMemoryError {
 pub(crate) mod tests {
     use super::*;
 
+    fn memory_of(process: u32) -> Result<LiveMemory, OpenMemoryError> {
+        LiveMemory::open(Path::new("/proc"), process, Pacing::of(Duration::from_millis(1)))
+    }
+
     pub(crate) fn own_memory() -> LiveMemory {
-        let pacing = Pacing::of(Duration::from_millis(1));
-        LiveMemory::open(Path::new("/proc"), std::process::id(), pacing).unwrap()
+        memory_of(std::process::id()).unwrap()
     }
 
     #[test]
@@ -661,9 +671,30 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn nothing_more_is_read_of_a_process_that_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        // Until it runs its own program, it has the mappings of this one.
+        let memory = loop {
+            let memory = memory_of(child.id()).unwrap();
+            if memory.regions.iter().any(|region| region.path.ends_with("/sleep")) {
+                break memory;
+            }
+        };
+        let stack = memory.regions.iter().find(|region| region.path == "[stack]").unwrap();
+        let (first, _) = stack.pages.entries().find(|(_, entry)| entry.present()).unwrap();
+        let address = stack.start + first * PAGE;
+        assert!(memory.now(address).is_some());
+        assert_eq!(memory.now(PAGE), None);
+        assert_eq!(memory.paced(|| 1), Some(1), "what is not mapped is no sign of its end");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(memory.now(address), None);
+        assert_eq!(memory.paced(|| 1), None);
+        assert_eq!(memory.stopped(), None, "the time is not over");
+    }
+
+    #[test]
     fn a_process_that_does_not_exist_is_gone() {
-        let pacing = Pacing::of(Duration::from_millis(1));
-        let opened = LiveMemory::open(Path::new("/proc"), u32::MAX, pacing);
-        assert!(matches!(opened, Err(OpenMemoryError::Gone(u32::MAX))));
+        assert!(matches!(memory_of(u32::MAX), Err(OpenMemoryError::Gone(u32::MAX))));
     }
 }
