@@ -4,6 +4,7 @@ mod least;
 
 use super::{Bytes, GroupUse};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -406,6 +407,12 @@ impl Ledger {
         let rubies = self.rubies()?;
         let parts = rubies.iter().flat_map(|process| &process.parts);
         Some(parts.filter(|part| part.kind == PartKind::Jit).map(|part| part.pss).sum())
+    }
+
+    /// Resident machine code of Ruby's compiler, by the processes that have any.
+    pub fn jit_code_by_process(&self) -> BTreeMap<u32, Bytes> {
+        let code = self.processes.iter().map(|one| (one.pid, one.resident_jit_code()));
+        code.filter(|(_, code)| *code > Bytes(0)).collect()
     }
 
     /// A figure of the compiler, summed over all Ruby processes; `None` where one does not tell it.

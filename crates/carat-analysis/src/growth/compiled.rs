@@ -5,7 +5,7 @@
 //! when it took it, is not.
 
 use carat_model::ledger::PartKind;
-use carat_model::{Bytes, GrowthKind, Ledger, PartGrowth, TrackedPart};
+use carat_model::{Bytes, GrowthKind, Ledger, PartGrowth, TrackedPart, Trial};
 use std::collections::BTreeMap;
 
 /// Bytes that a byte of compiled code may stand for.
@@ -23,26 +23,38 @@ use std::collections::BTreeMap;
 const PER_BYTE_OF_CODE: f64 = 6.0;
 
 /// The most that the compiler of a tree may have taken; `None` where it has no code.
-pub(super) fn compilers_most<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Option<f64> {
-    let code = |ledger: &Ledger| -> Bytes {
-        let parts = ledger.parts.iter().filter(|part| part.kind == PartKind::Jit);
-        parts.map(|part| part.pss).sum()
-    };
-    let code = ledgers.into_iter().map(code).max()?;
+pub(super) fn compilers_most(ledger: &Ledger) -> Option<f64> {
+    let parts = ledger.parts.iter().filter(|part| part.kind == PartKind::Jit);
+    let code: Bytes = parts.map(|part| part.pss).sum();
     (code > Bytes(0)).then_some(code.0 as f64 * PER_BYTE_OF_CODE)
+}
+
+/// The most that the compiler may have taken under the load of one of these trials.
+pub(super) fn compilers_most_under_load<'a>(
+    trials: impl Iterator<Item = &'a Trial>,
+) -> Option<f64> {
+    let most = trials.filter_map(|trial| {
+        let mut ledgers = trial.samples.iter().filter_map(|sample| sample.ledger.as_deref());
+        let first = ledgers.next()?;
+        match ledgers.next_back() {
+            // Nothing was compiled before the load, or the results are of a carat that did not look.
+            None => compilers_most(first),
+            Some(last) => compilers_most_since(&first.jit_code_by_process(), last),
+        }
+    });
+    most.max_by(f64::total_cmp)
 }
 
 /// The most that the compiler of a tree may have taken since each of these processes had so much code; of any other process
 /// all of it is new, and so it is where code was thrown away meanwhile, which is then compiled again.
 pub(super) fn compilers_most_since(before: &BTreeMap<u32, Bytes>, ledger: &Ledger) -> Option<f64> {
-    let compilers = ledger.processes.iter().map(|one| (one.pid, one.resident_jit_code()));
-    let mut compilers = compilers.filter(|(_, code)| *code > Bytes(0)).peekable();
-    compilers.peek()?;
-    let added = compilers.map(|(pid, code)| {
-        let kept = before.get(&pid).copied().filter(|before| *before <= code);
-        code.saturating_sub(kept.unwrap_or_default())
+    let compilers = ledger.jit_code_by_process();
+    let added = compilers.iter().map(|(pid, code)| {
+        let kept = before.get(pid).filter(|before| *before <= code);
+        code.saturating_sub(kept.copied().unwrap_or_default())
     });
-    Some(added.sum::<Bytes>().0 as f64 * PER_BYTE_OF_CODE)
+    let added: Bytes = added.sum();
+    (!compilers.is_empty()).then_some(added.0 as f64 * PER_BYTE_OF_CODE)
 }
 
 /// Leaves undecided what is called linear and has grown by no more than the compiler may have taken.
@@ -70,8 +82,9 @@ mod tests {
     use super::*;
     use crate::growth::classify_part;
     use crate::growth::tests::line;
-    use carat_model::ProgressUnit;
+    use crate::pairs::tests::trial;
     use carat_model::ledger::{LedgerPart, ProcessLedger};
+    use carat_model::{ProgressUnit, Sample};
 
     fn ledger(code: u64) -> Ledger {
         let (pss, kind) = (Bytes(code), PartKind::Jit);
@@ -98,11 +111,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_a_trial_compiled_before_its_load_explains_no_growth_under_it() {
+        let sample = |code: u64| {
+            let parts = ledger(code).parts;
+            let process =
+                ProcessLedger { pid: 1, parts: parts.clone(), ..ProcessLedger::default() };
+            let ledger = Ledger { processes: vec![process], parts, ..Ledger::default() };
+            Sample { ledger: (code > 0).then(|| Box::new(ledger)), ..Sample::default() }
+        };
+        let with = |codes: &[u64]| {
+            let mut one = trial(1, "yjit", &[]);
+            one.samples = codes.iter().map(|code| sample(*code)).collect();
+            one
+        };
+        let warmed = || with(&[0, 2_000_000, 0, 2_100_000]);
+        for (trials, most) in [
+            (vec![warmed()], Some(600e3)),
+            // Read at the end alone.
+            (vec![with(&[0, 2_000_000])], Some(12e6)),
+            (vec![warmed(), with(&[1_000_000, 2_000_000]), warmed()], Some(6e6)),
+            (vec![with(&[0, 0])], None),
+        ] {
+            assert_eq!(compilers_most_under_load(trials.iter()), most);
+        }
+    }
+
     /// The growth of a part by so many bytes per request over 200,000 requests, beside this much code.
     fn grown(part: TrackedPart, slope: f64, code: u64) -> PartGrowth {
         let mut found = [classify_part(part, ProgressUnit::Requests, &line(4e6, slope))];
         assert_eq!(found[0].kind, GrowthKind::Linear);
-        leave_to_compiler(&mut found, compilers_most([&ledger(code)]));
+        leave_to_compiler(&mut found, compilers_most(&ledger(code)));
         found[0]
     }
 

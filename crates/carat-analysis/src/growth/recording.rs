@@ -41,7 +41,7 @@ fn most_of_compiler(recording: &Recording) -> Option<f64> {
     let ledger = recording.ledger.as_ref()?;
     match &recording.jit_code_before {
         Some(before) => compilers_most_since(before, ledger),
-        None => compilers_most([ledger]),
+        None => compilers_most(ledger),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The growth of a variant over its load, from all its trials together.
 
-use crate::growth::compiled::{compilers_most, leave_to_compiler};
+use crate::growth::compiled::{compilers_most_under_load, leave_to_compiler};
 use crate::growth::evidence::RunLength;
 use crate::growth::series::{PlacedSample, Series, bytes, kept, kept_after_major};
 use crate::growth::{classify_all, leave_out_summed_levels};
@@ -52,9 +52,7 @@ fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     // Values of overlaid trials alternate between trials, which is not an oscillation.
     found.iter_mut().for_each(|part| part.oscillating = false);
     leave_out_summed_levels(&mut found, runs.iter().flatten().map(|placed| placed.1));
-    let ledgers =
-        scored.flat_map(|trial| &trial.samples).filter_map(|sample| sample.ledger.as_deref());
-    leave_to_compiler(&mut found, compilers_most(ledgers));
+    leave_to_compiler(&mut found, compilers_most_under_load(scored));
     found
 }
 

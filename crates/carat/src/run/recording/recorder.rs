@@ -163,9 +163,8 @@ impl<'a> Recorder<'a> {
             return;
         }
         self.code_after_answer = is_answered;
-        let processes = self.tree.ledger().processes;
-        let code = processes.iter().map(|one| (one.pid, one.resident_jit_code()));
-        self.journal.append(&Entry::JitCodeBefore(code.collect()));
+        let code = self.tree.ledger().jit_code_by_process();
+        self.journal.append(&Entry::JitCodeBefore(code));
     }
 
     fn write_ledger_if_due(&mut self) {
