@@ -3,15 +3,18 @@
 
 mod kept;
 mod recorded;
+mod source;
 
 pub use kept::keeper;
+pub use source::{LedgerSource, findings_of};
 
-use crate::advice::{Finding, findings, findings_beside_growth};
+use source::{is_help, tried};
+
+use crate::advice::Finding;
 use crate::used_files::{mapped_files, open_files};
 use carat_model::ledger::{Basis, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_model::{
-    Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, Recording, count, counted, grouped,
-    shorten,
+    Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, counted, grouped, shorten,
 };
 use carat_outside::census::{Census, CensusPart};
 use carat_outside::heap::ClassCount;
@@ -88,6 +91,8 @@ pub enum FollowUp {
     Unshared,
     /// Whether it grows.
     Record,
+    /// What the trials of the file say.
+    Verdict,
 }
 
 /// The rows, in the order in which they are read.
@@ -97,47 +102,24 @@ pub struct Diagnosis {
     pub next: FollowUp,
 }
 
-/// Where a ledger is from.
-#[derive(Debug, Clone, Copy)]
-pub enum LedgerSource<'a> {
-    /// Running processes, with what was read of them from outside.
-    Processes(Option<&'a OutsideReading>),
-    /// The end of a recording.
-    Recording(&'a Recording),
-    /// A trial of a results file.
-    Results,
-}
-
-impl<'a> LedgerSource<'a> {
-    /// What was read from outside; of a file nothing was.
-    pub fn reading(self) -> Option<&'a OutsideReading> {
-        match self {
-            Self::Processes(reading) => reading,
-            Self::Recording(_) | Self::Results => None,
-        }
-    }
-}
-
-/// What may make the processes of a ledger smaller. Proven growth is not answered by a setting for free memory.
-pub fn findings_of(ledger: &Ledger, source: LedgerSource<'_>) -> Vec<Finding> {
-    match source {
-        LedgerSource::Recording(recording) => findings_beside_growth(ledger, &recording.growth),
-        _ => findings(ledger, source.reading().unwrap_or(&OutsideReading::default())),
-    }
-}
-
 /// The diagnosis of a ledger, with what is known beside it.
 pub fn diagnosis(ledger: &Ledger, source: LedgerSource<'_>) -> Diagnosis {
     let reading = source.reading();
     let findings = findings_of(ledger, source);
     // The first that is large enough: findings are sorted by what they could save.
     let help = findings.iter().find(|finding| is_help(finding, ledger));
+    let tried = if help.is_none() { tried(ledger, source) } else { None };
     let (growth, holder) = match source {
         LedgerSource::Recording(recording) => {
             (recorded::growth(recording), recorded::holder(recording))
         }
-        LedgerSource::Processes(_) | LedgerSource::Results => (None, None),
+        LedgerSource::Processes(_) | LedgerSource::Results(_) => (None, None),
     };
+    let next = match tried {
+        Some(_) => FollowUp::Verdict,
+        None => next_step(ledger, source, help),
+    };
+    let helps = tried.unwrap_or_else(|| help_row(ledger, source, help));
     let rows = [
         Some(size(ledger)),
         limit(ledger),
@@ -147,9 +129,8 @@ pub fn diagnosis(ledger: &Ledger, source: LedgerSource<'_>) -> Diagnosis {
         largest(ledger),
         most(ledger, reading),
         holder.or_else(|| reading.and_then(|reading| kept(ledger, reading))),
-        Some(compacted(ledger, reading).unwrap_or_else(|| help_row(ledger, source, help))),
+        Some(compacted(ledger, reading).unwrap_or(helps)),
     ];
-    let next = next_step(ledger, source, help);
     Diagnosis { rows: rows.into_iter().flatten().collect(), next }
 }
 
@@ -526,12 +507,6 @@ fn compacted(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<Diagno
     })
 }
 
-/// Whether a finding can make the tree smaller by enough.
-fn is_help(finding: &Finding, ledger: &Ledger) -> bool {
-    let most = finding.at_most.filter(|most| share(*most, ledger.pss) >= WORTH_A_ROW);
-    finding.setting.is_some() && most.is_some()
-}
-
 fn help_row(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -> DiagnosisRow {
     if let Some(finding) = help
         && let (Some((name, value)), Some(most)) = (&finding.setting, finding.at_most)
@@ -657,7 +632,7 @@ fn next_step(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) 
         }
         (_, Some(_)) => FollowUp::Suggest,
         (LedgerSource::Recording(_), None) => FollowUp::Record,
-        (LedgerSource::Results, None) => FollowUp::Who,
+        (LedgerSource::Results(_), None) => FollowUp::Who,
     }
 }
 

@@ -49,6 +49,11 @@ pub fn next_text(diagnosis: &Diagnosis, target: DiagnosisTarget<'_>, detailed: b
             let command = explain(process, &["--unshared"]);
             format!("{command}    why workers have memory of their own{of_running}")
         }
+        FollowUp::Verdict => {
+            let words = ["carat", "report", name, "--format", "text"];
+            let command = shell_line(&words.map(one_line));
+            format!("{command}    what its trials say")
+        }
         FollowUp::Record => format!("carat record --pid {process}    whether it grows{of_running}"),
     };
     let details = match detailed {
@@ -77,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_next_command_of_a_file_names_no_process_of_it() {
-        let found = diagnosis(&Ledger::default(), LedgerSource::Results);
+        let found = diagnosis(&Ledger::default(), LedgerSource::Results(&[]));
         let text = next_text(&found, DiagnosisTarget::File("a b.carat", None), false);
         assert_eq!(
             text,

@@ -4,8 +4,8 @@ use super::*;
 use carat_model::ledger::{DetectedAllocator, FileUse, ProcessLedger};
 use carat_model::recording::{RecordingEnd, RecordingInfo};
 use carat_model::{
-    ClassGrowth, GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence, Sample, SamplerCost,
-    TrackedPart,
+    ClassGrowth, GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence, Recording, Sample,
+    SamplerCost, TrackedPart, Variant,
 };
 use carat_outside::census::UnknownPart;
 use carat_outside::malloc::{ChunkAmount, ChunkSize};
@@ -343,6 +343,32 @@ fn garbage_that_was_counted_when_the_keeper_was_asked_for_is_said_and_not_called
 }
 
 #[test]
+fn a_setting_that_the_results_have_tried_is_not_suggested_again() {
+    let mut parts = live();
+    parts.push(part(PartKind::MallocFree, 40));
+    let tree = ledger(parts, Vec::new());
+    let [finding, ..] = &findings_of(&tree, LedgerSource::Results(&[]))[..] else { panic!() };
+    let (name, value) = finding.setting.clone().unwrap();
+    let variant = |name: &str, value: &str| Variant {
+        name: "tuned".into(),
+        settings: [(name.to_owned(), value.to_owned())].into(),
+        controls: Vec::new(),
+    };
+    for (tried, helps, next) in [
+        (variant(name, &value), ", which was tried here as `tuned`", FollowUp::Verdict),
+        (variant(name, "another"), finding.code, FollowUp::Suggest),
+        (variant("root", &value), finding.code, FollowUp::Suggest),
+    ] {
+        let source = LedgerSource::Results(std::slice::from_ref(&tried));
+        let found = diagnosis(&tree, source);
+        let help = says(&found, DiagnosisKind::Help);
+        assert!(help.ends_with(helps), "{help}");
+        assert_eq!(found.next, next);
+        assert_eq!(findings_of(&tree, source).contains(finding), next == FollowUp::Suggest);
+    }
+}
+
+#[test]
 fn a_setting_is_suggested_only_where_it_can_save_a_twentieth() {
     for (free, expected) in [(3, "no setting would"), (40, "perhaps `malloc_conf")] {
         let mut parts = live();
@@ -368,7 +394,7 @@ fn many_threads_come_before_a_class() {
     parts.push(part(PartKind::Stacks, 12));
     let mut tree = ledger(parts, Vec::new());
     tree.processes[0].threads = Some(406);
-    let found = diagnosis(&tree, LedgerSource::Results);
+    let found = diagnosis(&tree, LedgerSource::Results(&[]));
     assert!(
         says(&found, DiagnosisKind::Most).starts_with("406 threads, whose stacks hold 12.00 MB"),
         "{found:?}"
@@ -393,7 +419,7 @@ fn recording(apart_ms: u64, growth: Vec<PartGrowth>) -> Recording {
 fn no_command_names_a_process_of_a_file() {
     let tree = ledger(live(), Vec::new());
     let open = recording(400, Vec::new());
-    for source in [LedgerSource::Results, LedgerSource::Recording(&open)] {
+    for source in [LedgerSource::Results(&[]), LedgerSource::Recording(&open)] {
         let found = diagnosis(&tree, source);
         let help = says(&found, DiagnosisKind::Help);
         assert!(
@@ -408,7 +434,7 @@ fn no_command_names_a_process_of_a_file() {
 #[test]
 fn a_ledger_without_single_processes_is_not_said_to_be_of_no_ruby() {
     let whole = Ledger { processes: Vec::new(), ..ledger(live(), Vec::new()) };
-    let found = diagnosis(&whole, LedgerSource::Results);
+    let found = diagnosis(&whole, LedgerSource::Results(&[]));
     assert_eq!(says(&found, DiagnosisKind::Help), "unknown: the single processes are not known");
 }
 

@@ -29,7 +29,7 @@ pub fn ledger_html(
             let recording = redact_recording(recording, options.audience);
             diagnosis(&ledger, LedgerSource::Recording(&recording))
         }
-        LedgerSource::Results => diagnosis(&ledger, source),
+        LedgerSource::Results(_) => diagnosis(&ledger, source),
     };
     let findings = findings_of(&ledger, source);
     let mut gallery = Gallery::default();

@@ -16,7 +16,7 @@ use carat_analysis::{
     holder_growth,
 };
 use carat_files::write_new;
-use carat_model::{Ledger, OutsideReading, Recording};
+use carat_model::{Ledger, OutsideReading, Recording, Variant};
 use carat_outside::census::{Census, CensusPart, LookOptions};
 use carat_outside::who::WhoRequest;
 use carat_proc::observe::{be_killed_first, memory_gate};
@@ -51,7 +51,8 @@ enum Origin {
     /// A process, with what was read from outside.
     Process(Option<OutsideReading>),
     Recording(Box<Recording>),
-    Results,
+    /// The variants of a results file.
+    Results(Vec<Variant>),
 }
 
 impl Origin {
@@ -59,7 +60,7 @@ impl Origin {
         match self {
             Self::Process(reading) => LedgerSource::Processes(reading.as_ref()),
             Self::Recording(recording) => LedgerSource::Recording(recording),
-            Self::Results => LedgerSource::Results,
+            Self::Results(variants) => LedgerSource::Results(variants),
         }
     }
 
@@ -70,7 +71,7 @@ impl Origin {
             Self::Recording(recording) => {
                 DiagnosisTarget::File(name, grown_class(recording).map(|one| one.class.as_str()))
             }
-            Self::Results => DiagnosisTarget::File(name, None),
+            Self::Results(_) => DiagnosisTarget::File(name, None),
         }
     }
 }
@@ -197,7 +198,9 @@ fn of_file(path: &Path, variant: Option<&str>) -> anyhow::Result<(Ledger, Origin
         CaratFile::Recording(recording) => {
             Origin::Recording(Box::new(redact_recording(&recording, Audience::Own)))
         }
-        CaratFile::Stored(_) | CaratFile::Exported(_) => Origin::Results,
+        CaratFile::Stored(results) | CaratFile::Exported(results) => {
+            Origin::Results(results.info.variants)
+        }
     };
     Ok((ledger, origin))
 }
