@@ -39,6 +39,9 @@ pub(crate) fn print_planned(request: ExperimentRequest, details: bool) -> anyhow
         }
     };
     output::print_text(&format!("{plan}{rest}"))?;
+    if let Err(refused) = prepared.check_results_file() {
+        output::print_message(&format!("note: without --dry-run this is refused: {refused}"));
+    }
     Ok(())
 }
 

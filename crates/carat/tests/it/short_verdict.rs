@@ -71,6 +71,29 @@ fn the_verdict_on_three_variants_is_a_row_for_each_and_what_to_do_next() {
     with_blocks("40").assert_code(2).assert_says("resume without --blocks, or begin");
 }
 
+#[test]
+fn a_dry_run_says_what_a_run_with_the_same_options_would_refuse() {
+    let folder = folder("dry-refused");
+    let fake = ["compare", "fake.toml", "--fake", "71e6:1e5,71e6:1e5", "--blocks", "3"];
+    folder.run(&fake).assert_code(3);
+    let begun = std::fs::read(folder.path("fake.carat")).unwrap();
+    for (options, refused) in [
+        (&["--resume", "--blocks", "40"][..], Some("was begun with at most 3 blocks")),
+        (&["--resume", "--seed", "6"], Some("was begun with seed 5")),
+        (&[], Some("exists already")),
+        (&["--resume"], None),
+        (&["--fresh", "--seed", "6"], None),
+        (&["-o", "other.carat"], None),
+    ] {
+        let ran = folder.run(&[&["compare", "fake.toml", "--dry-run"], options].concat());
+        ran.assert_code(0);
+        let note = ran.talk.split_once("note: without --dry-run this is refused: ");
+        let said = refused.is_none_or(|said| note.is_some_and(|(_, note)| note.contains(said)));
+        assert!(said && note.is_some() == refused.is_some(), "{options:?}: {ran:?}");
+    }
+    assert_eq!(std::fs::read(folder.path("fake.carat")).unwrap(), begun);
+}
+
 /// What a run prints that Ctrl-C ends after some trials, with these options.
 fn interrupted(folder: &Folder, options: &[&str]) -> String {
     let fake = ["compare", "fake.toml", "--fake", "71e6:1e5,65e6:1e5", "--fake-pace", "300"];

@@ -5,7 +5,7 @@ use crate::run::Interrupt;
 use crate::run::experiment::blocks::{ExperimentRun, RunError};
 use crate::run::experiment::events::EventHandler;
 use crate::run::experiment::open::{
-    OpenError, OpenOptions, OpenedResults, experiment_info, open, this_runner,
+    OpenError, OpenOptions, OpenedResults, check_options, experiment_info, open, this_runner,
 };
 use crate::run::experiment::schedule::BlockSchedule;
 use crate::run::trial::{
@@ -214,13 +214,7 @@ impl PreparedExperiment {
     /// Where the results file or the shared parts cannot be made. Nothing is left behind then.
     pub fn open(self) -> Result<OpenExperiment, ExperimentError> {
         let place = RunPlace::new(self.request.interrupt.clone())?;
-        let options = OpenOptions {
-            path: self.request.results_path(&self.experiment),
-            resume: self.request.resume,
-            fresh: self.request.fresh,
-            blocks: self.request.blocks,
-            seed: self.request.seed,
-        };
+        let options = self.open_options();
         // The file names the directory before it exists, so that a later carat finds it after a kill at any moment.
         let runner = this_runner(&place.token, &place.directory);
         let OpenedResults { store, info, note } =
@@ -230,6 +224,24 @@ impl PreparedExperiment {
         let judge = Judge::new(Question { reruns: !self.request.once, ..question(&info) });
         let (runner, directory) = self.start(place)?;
         Ok(OpenExperiment { info, note, store, runner, directory, interrupt, schedule, judge })
+    }
+
+    /// Fails where the results file that is there would be refused, whatever the plan of it is.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn check_results_file(&self) -> Result<(), OpenError> {
+        check_options(&self.open_options())
+    }
+
+    fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            path: self.request.results_path(&self.experiment),
+            resume: self.request.resume,
+            fresh: self.request.fresh,
+            blocks: self.request.blocks,
+            seed: self.request.seed,
+        }
     }
 
     /// Makes what runs single blocks on this machine, without a results file.

@@ -159,6 +159,18 @@ pub fn open(
     Ok(OpenedResults { store, info, note })
 }
 
+/// Fails where [`open`] would refuse these options whatever the plan is. Nothing is changed.
+pub(super) fn check_options(options: &OpenOptions) -> Result<(), OpenError> {
+    let path = &options.path;
+    if options.fresh || !path.exists() {
+        return Ok(());
+    }
+    if !options.resume {
+        return Err(StoreError::Exists(path.clone()).into());
+    }
+    check(&Store::open(path)?, options).map(drop)
+}
+
 /// Moves an older results file aside, also a damaged one, unless a run still writes to it.
 fn begin_anew(path: &Path) -> Result<String, OpenError> {
     if !path.is_file() {
