@@ -108,8 +108,8 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// Whether CI has it. The packages of sid change from day to day, so a failure there need not be of this checkout; the Rubies
-    /// that are linked with jemalloc and built with YJIT take long to build.
+    /// Whether CI must have it. The packages of sid change from day to day, so a failure there need not be of this checkout; the
+    /// Ruby that is linked with jemalloc takes long to build, and that with YJIT is built only where Debian's sources can be had.
     pub(crate) fn is_in_ci(self) -> bool {
         !matches!(self, Self::Roots("sid" | "jemalloc" | "yjit"))
     }
