@@ -35,15 +35,18 @@ pub enum ExperimentFileError {
 /// or of none.
 pub(super) fn other_command(tables: &toml::Table, own: &str, path: &Path) -> Option<String> {
     let has = |key| tables.contains_key(key);
-    let (what, shown_by, command) = match (has("goal"), has("variant")) {
-        (true, false) => ("a search", "[goal]", "tune"),
-        (false, true) => ("an experiment", "[[variant]]", "compare"),
+    let (what, shown_by, command, otherwise) = match (has("goal"), has("variant")) {
+        (true, false) => ("a search", "[goal]", "tune", ""),
+        (false, true) => {
+            let otherwise = "; a search has [goal] instead of [[variant]] and [trials]";
+            ("an experiment", "[[variant]]", "compare", otherwise)
+        }
         (false, false) => return settings_file(tables, path),
         _ => return None,
     };
     (command != own).then(|| {
         format!(
-            "this is the file of {what}, because it has {shown_by}; run `carat {command} {}`",
+            "this is the file of {what}, because it has {shown_by}; run `carat {command} {}`{otherwise}",
             path.display()
         )
     })

@@ -464,7 +464,7 @@ search = 60
             (
                 "[goal]\nleast = \"memory.pss.late\"",
                 "[[variant]]\nname = \"x\"\n[measure.more]",
-                "this is the file of an experiment, because it has [[variant]]; run `carat compare tune.toml`",
+                "this is the file of an experiment, because it has [[variant]]; run `carat compare tune.toml`; a search has [goal] instead of [[variant]]",
             ),
             ("requests = 2000", "request = 2000", "did you mean `requests`?"),
         ] {

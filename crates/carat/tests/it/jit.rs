@@ -6,7 +6,7 @@ use crate::outside_explain::{cause, fork_child, table_that_adds_up};
 use crate::outside_ruby::OutsideRuby;
 use crate::probe_ruby::Bench;
 use crate::runtime::{folder_for_roots, run_on};
-use crate::support::{Folder, Ran, finish};
+use crate::support::{Folder, Ran, TWO_VARIANTS, finish};
 use carat_model::ledger::PartKind;
 use carat_model::{GrowthKind, PartGrowth, TrackedPart};
 use carat_outside::census::LookOptions;
@@ -168,10 +168,67 @@ fn a_leak_beside_a_compiler_that_was_done_before_is_a_leak() {
     folder.assert_nothing_left();
 }
 
-/// Records 30,000 requests to `bench/growing_server.rb` in the root with YJIT.
-fn record_growing(folder: &Folder, mode: &str) -> Ran {
+#[test]
+fn in_trials_a_leak_beside_a_compiler_that_was_done_before_the_load_is_a_leak() {
+    require!(Roots("yjit"));
+    let folder = Folder::new("done-jit-trial");
+    copy_growing_server(&folder);
+    let root = roots_folder().join("yjit");
+    let plan = format!(
+        r#"
+name = "leaks"
+[server]
+command = ["ruby", "server.rb", "compile_then_leak"]
+env = {{ PORT = "{{port}}" }}
+ready = {{ http = "/", within = "60s" }}
+settings = {{ root = "{}" }}
+[load.http]
+path = "/"
+connections = 2
+rate = 3000
+requests = 36000
+warmup = 100
+{TWO_VARIANTS}
+warmup_block = false
+[measure]
+sample_every = "50ms"
+"#,
+        root.display()
+    );
+    folder.write("leaks.toml", &plan);
+    let mut program = folder.carat(&["compare", "leaks.toml"]);
+    program.env("XDG_CACHE_HOME", folder.path("cache")).env("CARAT_ROOTS", roots_folder());
+    program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(program.spawn().unwrap()).assert_code(3);
+    let report = folder.run(&["report", "leaks.carat", "--json"]);
+    let results: serde_json::Value = serde_json::from_str(&report.assert_code(0).out).unwrap();
+    for trial in results["results"]["trials"].as_array().unwrap() {
+        let samples = trial["samples"].as_array().unwrap().iter();
+        let ledgers = samples.filter(|sample| sample["ledger"].is_object()).count();
+        assert_eq!(ledgers, 2, "one before the load and one after it: {trial}");
+    }
+    let growth = results["results"]["growth"].as_array().unwrap();
+    assert_eq!(growth.len(), 2);
+    for variant in growth {
+        let mut parts = variant["parts"].as_array().unwrap().iter();
+        let memory = parts.find(|part| part["part"] == "memory").unwrap();
+        assert_eq!(
+            (&memory["kind"], memory["compiler"].is_null()),
+            (&"linear".into(), true),
+            "{memory}"
+        );
+    }
+    folder.assert_nothing_left();
+}
+
+fn copy_growing_server(folder: &Folder) {
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
     fs::copy(server, folder.path("server.rb")).unwrap();
+}
+
+/// Records 30,000 requests to `bench/growing_server.rb` in the root with YJIT.
+fn record_growing(folder: &Folder, mode: &str) -> Ran {
+    copy_growing_server(folder);
     let port = carat::target::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/");
     let script = roots_script();
