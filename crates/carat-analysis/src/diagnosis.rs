@@ -8,7 +8,7 @@ mod source;
 pub use kept::keeper;
 pub use source::{LedgerSource, findings_of};
 
-use source::{is_help, tried};
+use source::tried;
 
 use crate::advice::Finding;
 use crate::used_files::{mapped_files, open_files};
@@ -107,7 +107,7 @@ pub fn diagnosis(ledger: &Ledger, source: LedgerSource<'_>) -> Diagnosis {
     let reading = source.reading();
     let findings = findings_of(ledger, source);
     // The first that is large enough: findings are sorted by what they could save.
-    let help = findings.iter().find(|finding| is_help(finding, ledger));
+    let help = findings.iter().find(|finding| finding.can_help(ledger));
     let tried = if help.is_none() { tried(ledger, source) } else { None };
     let (growth, holder) = match source {
         LedgerSource::Recording(recording) => {
@@ -115,11 +115,14 @@ pub fn diagnosis(ledger: &Ledger, source: LedgerSource<'_>) -> Diagnosis {
         }
         LedgerSource::Processes(_) | LedgerSource::Results(_) => (None, None),
     };
-    let next = match tried {
+    let next = match &tried {
         Some(_) => FollowUp::Verdict,
         None => next_step(ledger, source, help),
     };
-    let helps = tried.unwrap_or_else(|| help_row(ledger, source, help));
+    let helps = match tried {
+        Some((finding, variant)) => tried_row(&finding, variant),
+        None => help_row(ledger, source, help),
+    };
     let rows = [
         Some(size(ledger)),
         limit(ledger),
@@ -505,6 +508,13 @@ fn compacted(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<Diagno
         );
         row(DiagnosisKind::Help, Some(bytes), text)
     })
+}
+
+fn tried_row(finding: &Finding, variant: &str) -> DiagnosisRow {
+    let setting = finding.setting.as_ref().map(|(name, value)| format!("`{name} = \"{value}\"`"));
+    let text =
+        format!("perhaps {}, which was tried here as `{variant}`", setting.unwrap_or_default());
+    row(DiagnosisKind::Help, finding.at_most, text)
 }
 
 fn help_row(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -> DiagnosisRow {

@@ -24,6 +24,14 @@ pub struct Finding {
     pub at_most: Option<Bytes>,
 }
 
+impl Finding {
+    /// Whether its setting may make the tree smaller by enough.
+    pub(crate) fn can_help(&self, ledger: &Ledger) -> bool {
+        let is_enough = self.at_most.is_some_and(|most| is_worthwhile(ledger, most));
+        self.setting.is_some() && is_enough
+    }
+}
+
 /// Whether so many bytes of a ledger are worth a trial.
 pub(super) fn is_worthwhile(ledger: &Ledger, bytes: Bytes) -> bool {
     bytes.0 as f64 >= ledger.pss.0 as f64 * WORTHWHILE

@@ -1,6 +1,5 @@
 //! Where a ledger is from, and what may make its processes smaller.
 
-use super::{DiagnosisKind, DiagnosisRow, WORTH_A_ROW, row, share};
 use crate::advice::{Finding, findings, findings_beside_growth};
 use carat_model::ledger::Ledger;
 use carat_model::{OutsideReading, Recording, Variant};
@@ -50,17 +49,9 @@ fn all_findings(ledger: &Ledger, source: LedgerSource<'_>) -> Vec<Finding> {
     }
 }
 
-/// Whether a finding can make the tree smaller by enough.
-pub(super) fn is_help(finding: &Finding, ledger: &Ledger) -> bool {
-    let most = finding.at_most.filter(|most| share(*most, ledger.pss) >= WORTH_A_ROW);
-    finding.setting.is_some() && most.is_some()
-}
-
-/// The setting that could make the tree smallest, if the results file has tried it.
-pub(super) fn tried(ledger: &Ledger, source: LedgerSource<'_>) -> Option<DiagnosisRow> {
-    let all = all_findings(ledger, source);
-    let finding = all.iter().find(|finding| is_help(finding, ledger))?;
-    let (variant, (name, value)) = (source.tried_as(finding)?, finding.setting.as_ref()?);
-    let text = format!("perhaps `{name} = \"{value}\"`, which was tried here as `{variant}`");
-    Some(row(DiagnosisKind::Help, finding.at_most, text))
+/// The first finding that can help, if the results file has tried its setting, with the name of the variant.
+pub(super) fn tried<'a>(ledger: &Ledger, source: LedgerSource<'a>) -> Option<(Finding, &'a str)> {
+    let finding = all_findings(ledger, source).into_iter().find(|one| one.can_help(ledger))?;
+    let variant = source.tried_as(&finding)?;
+    Some((finding, variant))
 }
