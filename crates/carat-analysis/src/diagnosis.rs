@@ -8,19 +8,19 @@ mod source;
 pub use kept::keeper;
 pub use source::{LedgerSource, findings_of};
 
-use source::tried;
-
 use crate::advice::Finding;
 use crate::used_files::{mapped_files, open_files};
 use carat_model::ledger::{Basis, Ledger, LedgerPart, PartKind, ProcessLedger};
 use carat_model::{
-    Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, counted, grouped, shorten,
+    Bytes, GroupLimit, GroupUse, LimitKind, OutsideReading, count, counted, grouped, one_line,
+    shorten,
 };
 use carat_outside::census::{Census, CensusPart};
 use carat_outside::heap::ClassCount;
 use carat_outside::owners::OwnerCensus;
 use carat_outside::unshared::Remedy;
 use serde::Serialize;
+use source::all_findings;
 
 /// A part below this share of the whole has no row, and no suggestion is made for it.
 const WORTH_A_ROW: f64 = 0.05;
@@ -105,23 +105,20 @@ pub struct Diagnosis {
 /// The diagnosis of a ledger, with what is known beside it.
 pub fn diagnosis(ledger: &Ledger, source: LedgerSource<'_>) -> Diagnosis {
     let reading = source.reading();
-    let findings = findings_of(ledger, source);
+    let findings = all_findings(ledger, source);
+    let mut able = findings.iter().filter(|finding| finding.can_help(ledger));
     // The first that is large enough: findings are sorted by what they could save.
-    let help = findings.iter().find(|finding| finding.can_help(ledger));
-    let tried = if help.is_none() { tried(ledger, source) } else { None };
+    let help = able.clone().find(|finding| source.tried_as(finding).is_none());
+    let tried = able.find_map(|finding| Some((finding, source.tried_as(finding)?)));
+    let (helps, next) = match (help, tried) {
+        (None, Some((finding, variant))) => (tried_row(finding, variant), FollowUp::Verdict),
+        _ => (help_row(ledger, source, help), next_step(ledger, source, help)),
+    };
     let (growth, holder) = match source {
         LedgerSource::Recording(recording) => {
             (recorded::growth(recording), recorded::holder(recording))
         }
         LedgerSource::Processes(_) | LedgerSource::Results(_) => (None, None),
-    };
-    let next = match &tried {
-        Some(_) => FollowUp::Verdict,
-        None => next_step(ledger, source, help),
-    };
-    let helps = match tried {
-        Some((finding, variant)) => tried_row(&finding, variant),
-        None => help_row(ledger, source, help),
     };
     let rows = [
         Some(size(ledger)),
@@ -512,8 +509,9 @@ fn compacted(ledger: &Ledger, reading: Option<&OutsideReading>) -> Option<Diagno
 
 fn tried_row(finding: &Finding, variant: &str) -> DiagnosisRow {
     let setting = finding.setting.as_ref().map(|(name, value)| format!("`{name} = \"{value}\"`"));
-    let text =
-        format!("perhaps {}, which was tried here as `{variant}`", setting.unwrap_or_default());
+    // The file may be anybody's, and its trials may have failed or changed more at once.
+    let variant = shorten(&one_line(variant), NAME);
+    let text = format!("perhaps {}, which variant `{variant}` has", setting.unwrap_or_default());
     row(DiagnosisKind::Help, finding.at_most, text)
 }
 

@@ -24,8 +24,8 @@ impl<'a> LedgerSource<'a> {
         }
     }
 
-    /// The variant under which the setting of a finding was tried.
-    fn tried_as(self, finding: &Finding) -> Option<&'a str> {
+    /// The variant of a results file that has the setting of a finding.
+    pub(super) fn tried_as(self, finding: &Finding) -> Option<&'a str> {
         let (Self::Results(variants), Some((name, value))) = (self, &finding.setting) else {
             return None;
         };
@@ -42,16 +42,10 @@ pub fn findings_of(ledger: &Ledger, source: LedgerSource<'_>) -> Vec<Finding> {
     found
 }
 
-fn all_findings(ledger: &Ledger, source: LedgerSource<'_>) -> Vec<Finding> {
+/// The same with those that a results file has tried.
+pub(super) fn all_findings(ledger: &Ledger, source: LedgerSource<'_>) -> Vec<Finding> {
     match source {
         LedgerSource::Recording(recording) => findings_beside_growth(ledger, &recording.growth),
         _ => findings(ledger, source.reading().unwrap_or(&OutsideReading::default())),
     }
-}
-
-/// The first finding that can help, if the results file has tried its setting, with the name of the variant.
-pub(super) fn tried<'a>(ledger: &Ledger, source: LedgerSource<'a>) -> Option<(Finding, &'a str)> {
-    let finding = all_findings(ledger, source).into_iter().find(|one| one.can_help(ledger))?;
-    let variant = source.tried_as(&finding)?;
-    Some((finding, variant))
 }

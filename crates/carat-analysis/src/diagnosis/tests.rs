@@ -355,7 +355,7 @@ fn a_setting_that_the_results_have_tried_is_not_suggested_again() {
         controls: Vec::new(),
     };
     for (tried, helps, next) in [
-        (variant(name, &value), ", which was tried here as `tuned`", FollowUp::Verdict),
+        (variant(name, &value), ", which variant `tuned` has", FollowUp::Verdict),
         (variant(name, "another"), finding.code, FollowUp::Suggest),
         (variant("root", &value), finding.code, FollowUp::Suggest),
     ] {
