@@ -57,16 +57,30 @@ impl Store {
     /// Opens a file to continue it; a file that a killed run left empty is initialised.
     pub fn resume(path: &Path, info: &ExperimentInfo) -> Result<Self, StoreError> {
         let store = Self::connect(path)?;
-        // Opening rolled back a partial initialisation, so the file has no pages then.
-        let pages = store.with(|connection| {
-            connection.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))
-        });
-        if matches!(pages, Ok(0)) {
+        if store.is_empty() {
             store.initialise(info)?;
-            return Ok(store);
+        } else {
+            store.check()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens a file as it would be continued; `None` if a killed run left it empty. Nothing is written.
+    pub(crate) fn begun(path: &Path) -> Result<Option<Self>, StoreError> {
+        let store = Self::connect(path)?;
+        if store.is_empty() {
+            return Ok(None);
         }
         store.check()?;
-        Ok(store)
+        Ok(Some(store))
+    }
+
+    /// Whether it has no pages: opening rolled back a partial initialisation.
+    fn is_empty(&self) -> bool {
+        let pages = self.with(|connection| {
+            connection.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))
+        });
+        matches!(pages, Ok(0))
     }
 
     pub fn path(&self) -> &Path {

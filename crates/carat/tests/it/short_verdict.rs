@@ -92,6 +92,12 @@ fn a_dry_run_says_what_a_run_with_the_same_options_would_refuse() {
         assert!(said && note.is_some() == refused.is_some(), "{options:?}: {ran:?}");
     }
     assert_eq!(std::fs::read(folder.path("fake.carat")).unwrap(), begun);
+    // What a run leaves that was killed before it wrote anything, and what is no results file.
+    for (text, is_refused) in [("", false), ("no results", true)] {
+        folder.write("fake.carat", text);
+        let ran = folder.run(&["compare", "fake.toml", "--dry-run", "--resume"]);
+        assert_eq!(ran.talk.contains("this is refused: "), is_refused, "{ran:?}");
+    }
 }
 
 /// What a run prints that Ctrl-C ends after some trials, with these options.

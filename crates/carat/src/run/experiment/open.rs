@@ -168,7 +168,8 @@ pub(super) fn check_options(options: &OpenOptions) -> Result<(), OpenError> {
     if !options.resume {
         return Err(StoreError::Exists(path.clone()).into());
     }
-    check(&Store::open(path)?, options).map(drop)
+    // One that a killed run left empty is begun.
+    Store::begun(path)?.map_or(Ok(()), |store| check(&store, options).map(drop))
 }
 
 /// Moves an older results file aside, also a damaged one, unless a run still writes to it.
