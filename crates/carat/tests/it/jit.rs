@@ -196,9 +196,7 @@ sample_every = "50ms"
         root.display()
     );
     folder.write("leaks.toml", &plan);
-    let mut program = folder.carat(&["compare", "leaks.toml"]);
-    program.env("XDG_CACHE_HOME", folder.path("cache")).env("CARAT_ROOTS", roots_folder());
-    program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = with_roots(&folder, &["compare", "leaks.toml"]);
     finish(program.spawn().unwrap()).assert_code(3);
     let report = folder.run(&["report", "leaks.carat", "--json"]);
     let results: serde_json::Value = serde_json::from_str(&report.assert_code(0).out).unwrap();
@@ -221,6 +219,14 @@ sample_every = "50ms"
     folder.assert_nothing_left();
 }
 
+/// Carat with a server in a root, which sees this folder and not the cache of the tests.
+fn with_roots(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut program = folder.carat(arguments);
+    program.env("XDG_CACHE_HOME", folder.path("cache")).env("CARAT_ROOTS", roots_folder());
+    program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    program
+}
+
 fn copy_growing_server(folder: &Folder) {
     let server = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/growing_server.rb");
     fs::copy(server, folder.path("server.rb")).unwrap();
@@ -234,11 +240,8 @@ fn record_growing(folder: &Folder, mode: &str) -> Ran {
     let script = roots_script();
     let command = [script.to_str().unwrap(), "--run", "yjit", "--", "ruby", "server.rb", mode];
     let load = ["record", "--load", &url, "--rate", "2000", "-n", "30000", "--every", "50ms"];
-    let mut program = folder.carat(&[&load[..], &["-o", "g.jsonl", "--"], &command].concat());
-    // The root sees this folder, and not the cache of the tests.
-    program.env("XDG_CACHE_HOME", folder.path("cache")).env("CARAT_ROOTS", roots_folder());
-    program.env("PORT", port.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let ran = finish(program.spawn().unwrap());
+    let mut program = with_roots(folder, &[&load[..], &["-o", "g.jsonl", "--"], &command].concat());
+    let ran = finish(program.env("PORT", port.to_string()).spawn().unwrap());
     ran.assert_code(0).assert_says("the load was over").assert_says("all memory");
     ran
 }
