@@ -1,7 +1,7 @@
 //! What was allocated where during a recording, as lines of text.
 
 use crate::numbers::{grouped_count, percent};
-use crate::text::{columns, one_line, shorten};
+use crate::text::{columns, fill, one_line, shorten};
 use carat_model::{AllocationProfile, AllocationSite, count};
 
 /// Places that are listed; the file has more.
@@ -12,21 +12,13 @@ const PATH: usize = 60;
 
 /// How many samples there are, and how they were taken.
 pub(crate) fn heading(profile: &AllocationProfile) -> String {
+    let AllocationProfile { seconds, every, .. } = profile;
+    let processes = count(profile.processes, "process");
+    let objects = grouped_count(profile.objects, "object");
+    let samples = grouped_count(profile.samples, "sample");
     format!(
-        "Allocated in {:.0} s by {}: {}, {}, each for {} of slots on average",
-        profile.seconds,
-        processes(profile),
-        grouped_count(profile.objects, "object"),
-        grouped_count(profile.samples, "sample"),
-        profile.every
+        "Allocated in {seconds:.0} s by {processes}: {objects}, {samples}, each for {every} of slots on average"
     )
-}
-
-fn processes(profile: &AllocationProfile) -> String {
-    match profile.processes {
-        1 => "1 process".to_owned(),
-        several => format!("{several} processes"),
-    }
 }
 
 /// The places with the largest shares: share, interval of 95 %, class and place of each.
@@ -80,10 +72,9 @@ pub(crate) fn notes(profile: &AllocationProfile) -> Vec<String> {
 pub(crate) fn lines(profile: &AllocationProfile) -> Vec<String> {
     let rows = rows(profile);
     let width = |column: usize| rows.iter().map(|row| columns(&row[column])).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(columns(text)));
+    let widths = [0, 1, 2].map(width);
     let listed = rows.iter().map(|row @ [share, interval, class, place]| {
-        let [before, between, behind] = [0, 1, 2].map(|column| pad(&row[column], widths[column]));
+        let [before, between, behind] = [0, 1, 2].map(|column| fill(&row[column], widths[column]));
         format!("  {before}{share} ({interval}){between}  {class}{behind}  {place}")
     });
     let notes = notes(profile).into_iter().map(|note| format!("  {note}"));

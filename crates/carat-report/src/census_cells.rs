@@ -1,7 +1,7 @@
 //! Cells that the texts of a reading from outside share.
 
 use crate::numbers::{grouped_count, percent};
-use crate::text::{columns, one_line, shorten};
+use crate::text::{fill, one_line, shorten};
 use carat_model::Bytes;
 use carat_outside::malloc::ArenaCensus;
 
@@ -11,9 +11,8 @@ pub(crate) const NAME: usize = 44;
 /// A name from the observed process, cut and filled up to its column.
 pub(crate) fn padded(name: &str) -> String {
     let name = shorten(&one_line(name), NAME - 2);
-    // By columns, because wide characters take two.
-    let fill = NAME.saturating_sub(columns(&name));
-    name + &" ".repeat(fill)
+    let fill = fill(&name, NAME);
+    name + &fill
 }
 
 /// The share of a whole in percent, or a question mark for a share of nothing.
@@ -23,13 +22,11 @@ pub(crate) fn share_of(part: u64, whole: u64) -> String {
 
 /// How much of the resident memory of an allocator lies on pages that little use keeps from the kernel.
 pub(crate) fn fragmentation(total: &ArenaCensus, resident: u64) -> String {
-    let thin = total.occupancy.nearly_free();
+    let (live, thin) = (total.occupancy.live_bytes.iter().sum(), total.occupancy.nearly_free());
+    let [used, thin_share] = [live, thin].map(|bytes| share_of(bytes, resident));
+    let [resident, thin] = [resident, thin].map(Bytes);
     format!(
-        "resident {}, {} of it in use; {} ({}) lie on pages that are less than a tenth full",
-        Bytes(resident),
-        share_of(total.occupancy.live_bytes.iter().sum(), resident),
-        Bytes(thin),
-        share_of(thin, resident)
+        "resident {resident}, {used} of it in use; {thin} ({thin_share}) lie on pages that are less than a tenth full"
     )
 }
 
@@ -61,6 +58,7 @@ pub(crate) fn strip(filled: &[f64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::columns;
 
     #[test]
     fn names_of_any_width_fill_their_column_and_cannot_control_the_terminal() {

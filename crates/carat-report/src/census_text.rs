@@ -1,16 +1,15 @@
 //! Readings from outside as text for a terminal: slots, ages, classes, and what the readings cost.
 
 use crate::census_cells::{NAME, padded, pages, share_of, strip};
+use crate::lists::largest_first;
 use crate::malloc_text::{much_of, write_malloc, write_owners, write_reach};
-use crate::numbers::{duration, grouped, grouped_count, or_question_mark};
-use crate::text::{one_line, shorten};
-use carat_model::Bytes;
-use carat_model::OutsideReading;
+use crate::numbers::{beyond, duration, grouped, grouped_count, or_question_mark};
+use crate::text::{one_line, shorten, written};
+use carat_model::{Bytes, OutsideReading};
 use carat_outside::census::{Census, CensusPart, UnknownPart};
-use carat_outside::heap::{AgeCensus, ClassCount, ClassPlaces, HeapCensus};
+use carat_outside::heap::{AgeCensus, ClassCount, ClassPlaces, HeapCensus, SlotAmount};
 use carat_outside::jit::JitCensus;
-use carat_redact::Audience;
-use carat_redact::redact_outside;
+use carat_redact::{Audience, redact_outside};
 use std::fmt::{self, Write};
 
 /// Up to so many processes are printed in full; of more only the largest.
@@ -34,24 +33,20 @@ impl Default for CensusTextOptions {
 /// Every reading of a tree, and one line for each process that could not be read.
 pub fn census_text(reading: &OutsideReading, options: CensusTextOptions) -> String {
     let reading = &redact_outside(reading, Audience::Own);
-    let mut out = String::new();
-    let mut largest: Vec<&Census> = reading.processes.iter().collect();
-    if largest.len() > IN_FULL {
-        largest.sort_by_key(|census| std::cmp::Reverse(live_bytes(census)));
-    }
+    let all = reading.processes.iter();
     // Of a cluster one worker is like the other.
-    let full = if largest.len() > IN_FULL { 1 } else { largest.len() };
-    for (number, census) in largest.into_iter().enumerate() {
-        // Writing to a string cannot fail.
-        let _ = match number < full {
-            true => write_census(&mut out, census, options),
-            false => write_brief(&mut out, census),
-        };
-    }
-    for (process, reason) in &reading.refused {
-        let _ = writeln!(out, "\nNot read from outside: process {process}: {}", one_line(reason));
-    }
-    out
+    let (processes, full) = match all.len() {
+        few @ ..=IN_FULL => (all.collect(), few),
+        _ => (largest_first(all, |census| live_bytes(census)), 1),
+    };
+    let (full, brief) = processes.split_at(full);
+    written(|out| {
+        full.iter().try_for_each(|census| write_census(out, census, options))?;
+        brief.iter().try_for_each(|census| write_brief(out, census))?;
+        reading.refused.iter().try_for_each(|(process, reason)| {
+            writeln!(out, "\nNot read from outside: process {process}: {}", one_line(reason))
+        })
+    })
 }
 
 /// Bytes of slots and of malloc in use.
@@ -104,69 +99,49 @@ fn write_census(out: &mut String, census: &Census, options: CensusTextOptions) -
 }
 
 fn write_jit(out: &mut String, jit: &JitCensus) -> fmt::Result {
-    let reserved = jit.reserved_bytes.map(|bytes| format!(" of {} reserved", Bytes(bytes)));
-    let tables = match jit.tables {
-        Some(tables) => format!(
+    let (compiled, code) = (grouped(jit.compiled), Bytes(jit.code_bytes));
+    write!(out, "  JIT: {compiled} methods and blocks compiled, {code} of code")?;
+    if let Some(reserved) = jit.reserved_bytes {
+        write!(out, " of {} reserved", Bytes(reserved))?;
+    }
+    write!(out, ", {} of it private; ", Bytes(jit.private_bytes))?;
+    match jit.tables {
+        Some(tables) => writeln!(
+            out,
             "{} in malloc are reached from bytecode; tables that are not are among those of Ruby's library",
             Bytes(tables.present)
         ),
-        None => "what it has in malloc is unknown".to_owned(),
-    };
-    writeln!(
-        out,
-        "  JIT: {} methods and blocks compiled, {} of code{}, {} of it private; {tables}",
-        grouped(jit.compiled),
-        Bytes(jit.code_bytes),
-        reserved.unwrap_or_default(),
-        Bytes(jit.private_bytes)
-    )
+        None => writeln!(out, "what it has in malloc is unknown"),
+    }
 }
 
 fn write_heap(out: &mut String, heap: &HeapCensus) -> fmt::Result {
-    let all = heap.live_bytes + heap.free_bytes;
-    writeln!(
-        out,
-        "  slots: {} live of {} ({}), {} in objects and {} free; {} of {} KiB",
-        grouped(heap.live_slots()),
-        grouped(heap.slots),
-        share_of(heap.live_slots(), heap.slots),
-        Bytes(heap.live_bytes),
-        Bytes(heap.free_bytes),
-        pages(heap.pages),
-        heap.page_bytes >> 10,
-    )?;
+    let [live, slots] = [heap.live_slots(), heap.slots].map(grouped);
+    let share = share_of(heap.live_slots(), heap.slots);
+    let [used, free] = [heap.live_bytes, heap.free_bytes].map(Bytes);
+    let (all, page) = (pages(heap.pages), heap.page_bytes >> 10);
+    write!(out, "  slots: {live} live of {slots} ({share}), ")?;
+    writeln!(out, "{used} in objects and {free} free; {all} of {page} KiB")?;
+    let share = share_of(heap.free_bytes, heap.live_bytes + heap.free_bytes);
     let thin = heap.pages_by_share.iter().take(2).sum::<u64>();
     // Pages without objects are less than a fifth full too, but counted as empty.
-    let thin = thin.saturating_sub(heap.pages_without_objects);
-    writeln!(
-        out,
-        "  fragmentation: {} of the bytes in slots are free; {} less than a fifth full, {} empty",
-        share_of(heap.free_bytes, all),
-        pages(thin),
-        pages(heap.pages_without_objects + heap.empty_pages),
-    )?;
-    if let Some(unswept) = heap.unswept {
-        writeln!(
-            out,
-            "  found dead by the last collection and not yet swept: {}, {}",
-            grouped_count(unswept.slots, "object"),
-            Bytes(unswept.bytes)
-        )?;
+    let thin = pages(thin.saturating_sub(heap.pages_without_objects));
+    let empty = pages(heap.pages_without_objects + heap.empty_pages);
+    write!(out, "  fragmentation: {share} of the bytes in slots are free; ")?;
+    writeln!(out, "{thin} less than a fifth full, {empty} empty")?;
+    if let Some(SlotAmount { slots, bytes }) = heap.unswept {
+        let (objects, bytes) = (grouped_count(slots, "object"), Bytes(bytes));
+        writeln!(out, "  found dead by the last collection and not yet swept: {objects}, {bytes}")?;
     }
     if let Some(ages) = &heap.ages {
         write_ages(out, ages)?;
     }
     // One pool is the whole heap, which is above already.
     for pool in heap.pools.iter().filter(|_| heap.pools.len() > 1) {
-        writeln!(
-            out,
-            "    {:>5} B: {:>11} live of {:>11} ({}), {}",
-            pool.slot_bytes,
-            grouped(pool.live),
-            grouped(pool.slots),
-            share_of(pool.live, pool.slots),
-            pages(pool.pages),
-        )?;
+        let (live, slots) = (grouped(pool.live), grouped(pool.slots));
+        let (share, pages) = (share_of(pool.live, pool.slots), pages(pool.pages));
+        let size = pool.slot_bytes;
+        writeln!(out, "    {size:>5} B: {live:>11} live of {slots:>11} ({share}), {pages}")?;
     }
     Ok(())
 }
@@ -187,16 +162,13 @@ fn write_maps(out: &mut String, heap: &HeapCensus) -> fmt::Result {
 }
 
 fn write_ages(out: &mut String, ages: &AgeCensus) -> fmt::Result {
-    let all: u64 = ages.by_age.iter().sum();
-    let pinned = ages.pinned.map(|pinned| format!(", {} pinned", grouped(pinned)));
-    writeln!(
-        out,
-        "  ages: {} old ({}), {} of age 0{}",
-        grouped(ages.old),
-        share_of(ages.old, all),
-        grouped(ages.by_age[0]),
-        pinned.unwrap_or_default()
-    )
+    let share = share_of(ages.old, ages.by_age.iter().sum());
+    let [old, young] = [ages.old, ages.by_age[0]].map(grouped);
+    write!(out, "  ages: {old} old ({share}), {young} of age 0")?;
+    if let Some(pinned) = ages.pinned {
+        write!(out, ", {} pinned", grouped(pinned))?;
+    }
+    writeln!(out)
 }
 
 fn write_classes(out: &mut String, classes: &[ClassCount], most: usize) -> fmt::Result {
@@ -208,38 +180,24 @@ fn write_classes(out: &mut String, classes: &[ClassCount], most: usize) -> fmt::
     let malloc = if held { format!("{:>12}", "malloc") } else { String::new() };
     writeln!(out, "\n  {:<NAME$}{:>12}{:>12}{malloc}{:>9}", "class", "objects", "slots", "old")?;
     for class in by_bytes(classes).into_iter().take(most) {
-        let malloc = class.malloc_bytes.map(|bytes| Bytes(bytes).to_string());
-        let malloc = if held { format!("{:>12}", or_question_mark(malloc)) } else { String::new() };
-        let old = class.old.map(|old| share_of(old, class.objects));
-        writeln!(
-            out,
-            "  {}{:>12}{:>12}{malloc}{:>9}",
-            padded(&class.name),
-            grouped(class.objects),
-            Bytes(class.slot_bytes),
-            or_question_mark(old)
-        )?;
+        let malloc = or_question_mark(class.malloc_bytes.map(Bytes));
+        let malloc = if held { format!("{malloc:>12}") } else { String::new() };
+        let old = or_question_mark(class.old.map(|old| share_of(old, class.objects)));
+        let (objects, slots) = (grouped(class.objects), Bytes(class.slot_bytes));
+        writeln!(out, "  {}{objects:>12}{slots:>12}{malloc}{old:>9}", padded(&class.name))?;
         if let Some(garbage) = class.garbage_objects.filter(|&all| much_of(all, class.objects)) {
             writeln!(out, "    of it {} would be freed by a collection", grouped(garbage))?;
         }
     }
-    match classes.len().saturating_sub(most) {
-        0 => Ok(()),
-        more => {
-            writeln!(
-                out,
-                "  and {}; `--classes N` prints N",
-                grouped_count(more as u64, "more class")
-            )
-        }
+    match beyond(classes.len(), most, "more class") {
+        None => Ok(()),
+        Some(classes) => writeln!(out, "  and {classes}; `--classes N` prints N"),
     }
 }
 
 /// The classes with most bytes of slots and malloc first.
 pub(crate) fn by_bytes(classes: &[ClassCount]) -> Vec<&ClassCount> {
-    let mut sorted: Vec<&ClassCount> = classes.iter().collect();
-    sorted.sort_by_key(|class| std::cmp::Reverse(class_bytes(class)));
-    sorted
+    largest_first(classes, |class| class_bytes(class))
 }
 
 /// Bytes of the slots of a class, and of what its objects hold in malloc where that is known.
@@ -248,19 +206,13 @@ pub(crate) fn class_bytes(class: &ClassCount) -> u64 {
 }
 
 fn write_places(out: &mut String, places: &ClassPlaces) -> fmt::Result {
+    let name = shorten(&one_line(&places.name), NAME);
+    let (objects, all) = (grouped_count(places.objects, "object"), pages(places.pages));
+    writeln!(out, "\n  {name}: {objects} in {all}, {} of slots", Bytes(places.slot_bytes))?;
+    let (alone, free) = (pages(places.pages_kept_alone), Bytes(places.free_bytes_kept_alone));
     writeln!(
         out,
-        "\n  {}: {} in {}, {} of slots",
-        shorten(&one_line(&places.name), NAME),
-        grouped_count(places.objects, "object"),
-        pages(places.pages),
-        Bytes(places.slot_bytes)
-    )?;
-    writeln!(
-        out,
-        "    {} hold no other object; without this class they could be returned, with {} of free slots on them",
-        pages(places.pages_kept_alone),
-        Bytes(places.free_bytes_kept_alone)
+        "    {alone} hold no other object; without this class they could be returned, with {free} of free slots on them"
     )?;
     let bounds = ["1", "2 to 3", "4 to 7", "8 to 15", "16 or more"];
     let spread = bounds.iter().zip(places.pages_by_objects);
@@ -279,12 +231,8 @@ fn write_unknown(out: &mut String, census: &Census) -> fmt::Result {
     }
     let left = &census.left_out;
     if left.pages_in_flux > 0 {
-        writeln!(
-            out,
-            "  left out: {} with {}, which changed while they were read",
-            pages(left.pages_in_flux),
-            grouped_count(left.slots_in_flux, "slot")
-        )?;
+        let (pages, slots) = (pages(left.pages_in_flux), grouped_count(left.slots_in_flux, "slot"));
+        writeln!(out, "  left out: {pages} with {slots}, which changed while they were read")?;
     }
     if left.pages_partly_absent > 0 {
         writeln!(out, "  partly absent: {}", pages(left.pages_partly_absent))?;
@@ -307,13 +255,11 @@ fn part_name(part: CensusPart) -> &'static str {
 
 fn write_cost(out: &mut String, census: &Census) -> fmt::Result {
     let cost = &census.cost;
+    let [memory, read] = [cost.present_bytes, cost.read_bytes].map(Bytes);
+    let [time, cpu] = [cost.seconds, cost.cpu_seconds].map(duration);
     writeln!(
         out,
-        "  {} of memory, {} read in {}, {} of processor time; nothing was stopped or written",
-        Bytes(cost.present_bytes),
-        Bytes(cost.read_bytes),
-        duration(cost.seconds),
-        duration(cost.cpu_seconds)
+        "  {memory} of memory, {read} read in {time}, {cpu} of processor time; nothing was stopped or written"
     )?;
     if cost.swapped_bytes > 0 {
         writeln!(out, "  {} in swap were not read", Bytes(cost.swapped_bytes))?;
@@ -333,7 +279,7 @@ fn write_cost(out: &mut String, census: &Census) -> fmt::Result {
 mod tests {
     use super::*;
     use carat_outside::census::LookCost;
-    use carat_outside::heap::{HeapLeftOut, HeapPageFill, PoolCensus, SlotAmount};
+    use carat_outside::heap::{HeapLeftOut, HeapPageFill, PoolCensus};
 
     fn heap() -> HeapCensus {
         let page = |live| HeapPageFill { slot_bytes: 40, slots: 400, live, ..Default::default() };

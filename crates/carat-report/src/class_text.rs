@@ -15,17 +15,10 @@ pub(crate) const ROWS: usize = 10;
 
 /// The two variants, and how many of their trials could be read.
 pub(crate) fn heading(results: &Results, compared: &ClassComparison) -> String {
-    format!(
-        "{} ({}) against {} ({})",
-        compared.variant,
-        read(compared.trials),
-        facts::baseline(results),
-        read(compared.baseline_trials)
-    )
-}
-
-fn read(trials: ReadTrials) -> String {
-    format!("{} of {} trials read", trials.read, trials.counted)
+    let of = |ReadTrials { read, counted }: ReadTrials| format!("{read} of {counted} trials read");
+    let [own, of_baseline] = [compared.trials, compared.baseline_trials].map(of);
+    let (variant, baseline) = (&compared.variant, facts::baseline(results));
+    format!("{variant} ({own}) against {baseline} ({of_baseline})")
 }
 
 pub(crate) const fn bytes_of(compared: &ClassComparison) -> &'static str {

@@ -7,7 +7,7 @@ use crate::least_text;
 use crate::moments::{self, phrase};
 use crate::numbers;
 use crate::part_differences::{
-    LedgerLine, VariantParts, heading, moment_of_parts, part_differences,
+    LedgerLine, PartDifference, VariantParts, heading, moment_of_parts, part_differences,
 };
 use crate::route_figures::route_table;
 use crate::step_figures::step_table;
@@ -53,10 +53,9 @@ pub(crate) fn sections(results: &Results) -> Vec<DetailSection> {
         let heading = format!("{} ({metric}{role})", phrase(results, &metric));
         DetailSection { heading, lines: Vec::new(), tables: vec![metric_table(results, &metric)] }
     });
-    let others =
-        [parts(results), least(results), routes(results), moments(results), classes(results)];
-    let last = [steps(results), growth(results)];
-    compared.chain(others.into_iter().chain(last).flatten()).collect()
+    let others: [fn(&Results) -> Option<DetailSection>; 7] =
+        [parts, least, routes, moments, classes, steps, growth];
+    compared.chain(others.iter().filter_map(|section| section(results))).collect()
 }
 
 /// The trials and the difference of every variant in one metric, then the differences to the controls.
@@ -139,22 +138,19 @@ fn push_parts(table: &mut FactTable, one: &VariantParts) {
     let largest = one.largest_difference();
     // Parts below three percent of the largest are noise beside it.
     let (shown, others) = one.differing_by(0.03 * largest);
-    let hidden = shown.len() < one.lines.len();
-    for line in shown {
+    let others = (shown.len() < one.lines.len()).then(|| ("the others", String::new(), others));
+    let row = |line: &PartDifference| {
         let change = match line.line {
             LedgerLine::OfMedians => String::new(),
             _ => numbers::bytes_change(line.baseline, line.variant),
         };
-        let bytes = numbers::signed_bytes(line.difference(), largest);
-        table.rows.push([&one.variant, line.line.label(), &change, &bytes].map(Cell::text).into());
-    }
-    if hidden {
-        let bytes = numbers::signed_bytes(others, largest);
-        table.rows.push([&*one.variant, "the others", "", &bytes].map(Cell::text).into());
-    }
-    let change = numbers::bytes_change(one.all.baseline, one.all.variant);
-    let bytes = numbers::signed_bytes(one.all.difference(), largest);
-    table.rows.push([&one.variant, one.all.line.label(), &change, &bytes].map(Cell::text).into());
+        (line.line.label(), change, line.difference())
+    };
+    let rows = shown.into_iter().map(row).chain(others).chain([row(&one.all)]);
+    table.rows.extend(rows.map(|(part, change, difference)| {
+        let bytes = numbers::signed_bytes(difference, largest);
+        Vec::from([&one.variant, part, &change, &bytes].map(Cell::text))
+    }));
 }
 
 /// Memory as a multiple of the least that the application could have; `None` where no server forked.
@@ -172,7 +168,7 @@ fn routes(results: &Results) -> Option<DetailSection> {
 
 /// The memory at each moment; `None` unless the experiment asks for moments.
 fn moments(results: &Results) -> Option<DetailSection> {
-    let shown = moments::shown(results);
+    let shown = moments::of_figure(results, moments::figure(results));
     let heading = format!("memory at each moment ({})", moments::EXPLORATORY);
     let table = moments::table(results, &shown, "Memory at each moment");
     (!shown.is_empty()).then(|| DetailSection { heading, lines: Vec::new(), tables: vec![table] })
@@ -207,11 +203,8 @@ fn steps(results: &Results) -> Option<DetailSection> {
 /// The growth of every variant over its load; `None` if no run was decided.
 fn growth(results: &Results) -> Option<DetailSection> {
     let growth = growth_lines(results)?;
-    let mut lines: Vec<DetailLine> = growth
-        .lines
-        .iter()
-        .map(|(variant, line)| DetailLine::of(variant, format!(" {line}")))
-        .collect();
-    lines.extend(growth.undecided.map(DetailLine::plain));
+    let decided = growth.lines.iter();
+    let decided = decided.map(|(variant, line)| DetailLine::of(variant, format!(" {line}")));
+    let lines = decided.chain(growth.undecided.map(DetailLine::plain)).collect();
     Some(DetailSection { heading: growth.title, lines, tables: Vec::new() })
 }

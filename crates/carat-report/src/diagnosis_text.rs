@@ -4,15 +4,11 @@ use crate::environment_format::shell_line;
 use crate::text::one_line;
 use crate::who_text::explain_who;
 use carat_analysis::{Diagnosis, FollowUp};
-use std::fmt::Write;
 
 /// The rows, each with the word that says what it is about.
 pub fn diagnosis_text(diagnosis: &Diagnosis) -> String {
-    diagnosis.rows.iter().fold(String::new(), |mut out, row| {
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "{:<9}{}", row.kind.label(), row.text);
-        out
-    })
+    let rows = diagnosis.rows.iter();
+    rows.map(|row| format!("{:<9}{}\n", row.kind.label(), row.text)).collect()
 }
 
 /// What a diagnosis is about, as it is called on the command line.
@@ -31,36 +27,31 @@ pub fn next_text(diagnosis: &Diagnosis, target: DiagnosisTarget<'_>, detailed: b
         DiagnosisTarget::Process(pid) => (pid, pid, None),
         DiagnosisTarget::File(file, class) => (file, "PID", class),
     };
-    let of_running = if process == name { "" } else { ", of a server that runs" };
     let explain = |target: &str, option: &[&str]| {
         let words = ["carat", "explain", target].into_iter().chain(option.iter().copied());
         shell_line(&words.map(one_line).collect::<Vec<_>>())
     };
-    let next = match diagnosis.next {
+    let (command, why) = match diagnosis.next {
         FollowUp::Suggest => {
-            let command = explain(name, &["--suggest", "try.toml"]);
-            format!("{command}    an experiment that tests it")
+            (explain(name, &["--suggest", "try.toml"]), "an experiment that tests it")
         }
-        FollowUp::Who => {
-            let command = explain_who(process, class);
-            format!("{command}    who keeps it, by name{of_running}")
-        }
+        FollowUp::Who => (explain_who(process, class), "who keeps it, by name"),
         FollowUp::Unshared => {
-            let command = explain(process, &["--unshared"]);
-            format!("{command}    why workers have memory of their own{of_running}")
+            (explain(process, &["--unshared"]), "why workers have memory of their own")
         }
         FollowUp::Verdict => {
             let words = ["carat", "report", name, "--format", "text"];
-            let command = shell_line(&words.map(one_line));
-            format!("{command}    what its trials say")
+            (shell_line(&words.map(one_line)), "what its trials say")
         }
-        FollowUp::Record => format!("carat record --pid {process}    whether it grows{of_running}"),
+        FollowUp::Record => (format!("carat record --pid {process}"), "whether it grows"),
     };
+    let of_file = matches!(diagnosis.next, FollowUp::Suggest | FollowUp::Verdict);
+    let of_running = if of_file || process == name { "" } else { ", of a server that runs" };
     let details = match detailed {
         true => String::new(),
         false => format!("Details  {}\n", explain(name, &["--details"])),
     };
-    format!("{details}Next     {next}\n")
+    format!("{details}Next     {command}    {why}{of_running}\n")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::census_cells::padded;
 use crate::environment_format::shell_line;
-use crate::numbers::{grouped, grouped_count, or_question_mark, signed_integer};
+use crate::numbers::{beyond, grouped, or_question_mark, signed_integer};
 use crate::text::{one_line, written};
 use carat_analysis::{
     CensusDifference, CensusFigure, ClassChange, FigureChange, GrownFile, GrownMost, LostSize,
@@ -50,7 +50,8 @@ pub fn grown_most_text(grown: &GrownMost) -> String {
         if let Some(part) = &grown.part {
             writeln!(out, "most     {}", part_text(part, grown))?;
         }
-        if let Some((lost, (bytes, chunks))) = grown.lost.and_then(|one| Some((one, one.growth()?)))
+        if let Some(lost) = grown.lost
+            && let Some((bytes, chunks)) = lost.growth()
         {
             let (bytes, chunks) = (signed(bytes, true), signed(chunks, false));
             let size = Bytes(lost.size);
@@ -119,56 +120,39 @@ fn write_difference(out: &mut String, difference: &CensusDifference, most: usize
 
 fn write_figure(out: &mut String, change: &FigureChange) -> fmt::Result {
     let (name, is_bytes) = figure_name(change.figure);
-    let difference = change.growth().map(|growth| signed(growth, is_bytes));
-    writeln!(
-        out,
-        "{name:<44}{:>14}{:>14}{:>14}",
-        or_question_mark(change.before.map(|value| shown(value, is_bytes))),
-        or_question_mark(change.after.map(|value| shown(value, is_bytes))),
-        or_question_mark(difference)
-    )
+    let value = |value: Option<u64>| or_question_mark(value.map(|one| shown(one, is_bytes)));
+    let [before, after] = [change.before, change.after].map(value);
+    let growth = or_question_mark(change.growth().map(|growth| signed(growth, is_bytes)));
+    writeln!(out, "{name:<44}{before:>14}{after:>14}{growth:>14}")
 }
 
 /// Sizes of chunks that nobody holds and that became more.
 fn write_lost(out: &mut String, lost: &[LostSize]) -> fmt::Result {
     for one in lost.iter().take(LOST_SIZES) {
-        let growth = one.growth();
-        let before = one.before.map(|before| shown(before.present, true));
-        writeln!(
-            out,
-            "  in chunks of {:<29}{:>14}{:>14}{:>14}  ({} chunks)",
-            Bytes(one.size).to_string(),
-            or_question_mark(before),
-            shown(one.after.present, true),
-            or_question_mark(growth.map(|(bytes, _)| signed(bytes, true))),
-            or_question_mark(growth.map(|(_, chunks)| signed(chunks, false)))
-        )?;
+        let [size, after] = [one.size, one.after.present].map(Bytes);
+        let before = or_question_mark(one.before.map(|before| Bytes(before.present)));
+        let (bytes, chunks) = one.growth().unzip();
+        let bytes = or_question_mark(bytes.map(|bytes| signed(bytes, true)));
+        let chunks = or_question_mark(chunks.map(|chunks| signed(chunks, false)));
+        write!(out, "  in chunks of {size:<29}{before:>14}{after:>14}{bytes:>14}")?;
+        writeln!(out, "  ({chunks} chunks)")?;
     }
     Ok(())
 }
 
 fn write_classes(out: &mut String, classes: &[ClassChange], most: usize) -> fmt::Result {
-    let head = ("class", "objects", "± objects", "± bytes");
-    writeln!(out, "\n{:<44}{:>14}{:>14}{:>14}", head.0, head.1, head.2, head.3)?;
+    writeln!(out, "\n{:<44}{:>14}{:>14}{:>14}", "class", "objects", "± objects", "± bytes")?;
     for change in classes.iter().take(most) {
-        writeln!(
-            out,
-            "{}{:>14}{:>14}{:>14}",
-            padded(&change.name),
-            grouped(change.after.objects),
-            signed(change.objects(), false),
-            signed(change.bytes(), true)
-        )?;
+        let (name, objects) = (padded(&change.name), grouped(change.after.objects));
+        let (more, bytes) = (signed(change.objects(), false), signed(change.bytes(), true));
+        writeln!(out, "{name}{objects:>14}{more:>14}{bytes:>14}")?;
     }
     let held = classes.iter().any(|one| one.after.malloc_bytes.is_some());
     let of = if held { "slots and what the objects hold in malloc" } else { "slots" };
     writeln!(out, "Bytes are those of {of}.")?;
-    match classes.len().saturating_sub(most) {
-        0 => Ok(()),
-        more => {
-            let classes = grouped_count(more as u64, "more class");
-            writeln!(out, "{classes} changed; `--classes N` prints N.")
-        }
+    match beyond(classes.len(), most, "more class") {
+        None => Ok(()),
+        Some(classes) => writeln!(out, "{classes} changed; `--classes N` prints N."),
     }
 }
 
@@ -213,16 +197,13 @@ mod tests {
     fn a_reader_finds_totals_and_classes_with_their_signs() {
         let amount =
             |objects| ClassAmount { objects, slot_bytes: objects * 40, malloc_bytes: None };
+        let figure = |figure, before, after| FigureChange { figure, before, after };
         let difference = CensusDifference {
             rubies: (vec!["3.1.2".into()], vec!["3.4.1".into()]),
             figures: vec![
-                FigureChange {
-                    figure: CensusFigure::Objects,
-                    before: Some(1000),
-                    after: Some(3500),
-                },
-                FigureChange { figure: CensusFigure::MallocBytes, before: None, after: Some(9) },
-                FigureChange { figure: CensusFigure::LostBytes, before: None, after: None },
+                figure(CensusFigure::Objects, Some(1000), Some(3500)),
+                figure(CensusFigure::MallocBytes, None, Some(9)),
+                figure(CensusFigure::LostBytes, None, None),
             ],
             classes: Some(vec![
                 ClassChange { name: "Post".into(), before: amount(0), after: amount(3000) },
@@ -252,10 +233,8 @@ mod tests {
     #[test]
     fn the_next_command_compares_what_was_read_and_names_no_process_that_may_be_another() {
         let next = after_difference("b c.json", true);
-        assert!(
-            next.starts_with("Next     carat explain PID --who --since 'b c.json'  "),
-            "{next}"
-        );
+        let start = "Next     carat explain PID --who --since 'b c.json'  ";
+        assert!(next.starts_with(start), "{next}");
         let unread = after_difference("b.json", false);
         assert!(unread.contains("explain PID --who --json > who.json; later"), "{unread}");
     }

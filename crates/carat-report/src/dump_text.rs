@@ -1,12 +1,12 @@
 //! What is in a heap dump, as a few lines for a terminal.
 
-use crate::environment_format::shell_line;
-use crate::numbers::{grouped, grouped_count};
+use crate::numbers::{beyond, grouped, grouped_count};
 use crate::text::{one_line, written};
+use crate::who_text::explain_who;
 use carat_model::{Bytes, shorten};
 use carat_outside::who::dumped::DumpedClass;
 use serde::Serialize;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 /// Characters of the name of a class.
 const NAME: usize = 200;
@@ -30,39 +30,27 @@ pub fn dump_text(
     classes: &[DumpedClass],
     (target, lines): (&str, usize),
 ) -> String {
-    written(|out| write_dump(out, head, classes, (target, lines)))
-}
-
-fn write_dump(
-    out: &mut String,
-    head: &DumpHead,
-    classes: &[DumpedClass],
-    (target, lines): (&str, usize),
-) -> fmt::Result {
-    let unreached: u64 = classes.iter().map(|class| class.unreached_objects).sum();
     let target = one_line(target);
-    let objects = grouped_count(head.objects, "object");
-    writeln!(
-        out,
-        "Heap dump {target}: {objects}, {}, {} with those to classes and of roots; no root leads to {} of the objects",
-        Bytes(head.bytes),
-        grouped_count(head.references, "reference"),
-        grouped(unreached)
-    )?;
-    writeln!(out, "  {:>12}  {:>12}  {:>12}  {:>12}  class", "bytes", "objects", "old", "no root")?;
-    for class in classes.iter().take(lines) {
-        let DumpedClass { name, objects, bytes, old_objects, unreached_objects } = class;
-        let bytes = Bytes(*bytes).to_string();
-        let [objects, old, unreached] =
-            [objects, old_objects, unreached_objects].map(|n| grouped(*n));
-        let name = shorten(&one_line(name), NAME);
-        writeln!(out, "  {bytes:>12}  {objects:>12}  {old:>12}  {unreached:>12}  {name}")?;
-    }
-    let others = classes.len().saturating_sub(lines) as u64;
-    if others > 0 {
-        writeln!(out, "  and {}; --classes N shows more", grouped_count(others, "other class"))?;
-    }
-    head.left_out.iter().try_for_each(|reason| writeln!(out, "  {}", one_line(reason)))?;
-    let next = ["carat", "explain", target.as_str(), "--who"].map(str::to_owned);
-    writeln!(out, "Next: {}", shell_line(&next))
+    let (objects, bytes) = (grouped_count(head.objects, "object"), Bytes(head.bytes));
+    let references = grouped_count(head.references, "reference");
+    let unreached = grouped(classes.iter().map(|class| class.unreached_objects).sum());
+    written(|out| {
+        writeln!(
+            out,
+            "Heap dump {target}: {objects}, {bytes}, {references} with those to classes and of roots; no root leads to {unreached} of the objects"
+        )?;
+        let [bytes, objects, old, unreached] = ["bytes", "objects", "old", "no root"];
+        writeln!(out, "  {bytes:>12}  {objects:>12}  {old:>12}  {unreached:>12}  class")?;
+        for class in classes.iter().take(lines) {
+            let (name, bytes) = (shorten(&one_line(&class.name), NAME), Bytes(class.bytes));
+            let [objects, old, unreached] =
+                [class.objects, class.old_objects, class.unreached_objects].map(grouped);
+            writeln!(out, "  {bytes:>12}  {objects:>12}  {old:>12}  {unreached:>12}  {name}")?;
+        }
+        if let Some(others) = beyond(classes.len(), lines, "other class") {
+            writeln!(out, "  and {others}; --classes N shows more")?;
+        }
+        head.left_out.iter().try_for_each(|reason| writeln!(out, "  {}", one_line(reason)))?;
+        writeln!(out, "Next: {}", explain_who(&target, None))
+    })
 }

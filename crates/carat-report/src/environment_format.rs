@@ -27,40 +27,38 @@ pub fn write_environment(
     set: &BTreeMap<String, String>,
     command: &[String],
 ) -> io::Result<()> {
-    let (head, line): (&str, fn(&str, &str) -> String) = match format {
-        EnvironmentFormat::Shell => {
-            ("", |name, value| format!("export {name}={}\n", shell_word(value)))
-        }
-        // Docker expands `$NAME` in ENV as well (Dockerfile reference).
-        EnvironmentFormat::Dockerfile => {
-            ("", |name, value| format!("ENV {name}=\"{}\"\n", escape(value, &['\\', '"', '$'])))
-        }
-        // systemd.exec(5) expands `%`; systemd.syntax(7) unquotes as C does.
-        EnvironmentFormat::Systemd => ("", |name, value| {
-            let value = escape(value, &['\\', '"']).replace('%', "%%");
-            format!("Environment=\"{name}={value}\"\n")
-        }),
+    let head = match format {
         // A Procfile has no place for variables, so `env` sets them for the command.
-        EnvironmentFormat::Procfile => {
-            ("web: env", |name, value| format!(" {name}={}", shell_word(value)))
-        }
-        // YAML in double quotes reads backslashes as escapes.
-        EnvironmentFormat::Kamal => ("env:\n  clear:\n", |name, value| {
-            format!("    {name}: \"{}\"\n", escape(value, &['\\', '"']))
-        }),
-        EnvironmentFormat::Kubernetes => ("env:\n", |name, value| {
-            format!("  - name: {name}\n    value: {}\n", kubernetes_word(value))
-        }),
+        EnvironmentFormat::Procfile => "web: env",
+        EnvironmentFormat::Kamal => "env:\n  clear:\n",
+        EnvironmentFormat::Kubernetes => "env:\n",
+        _ => "",
     };
     write!(out, "{head}")?;
-    set.iter().try_for_each(|(name, value)| write!(out, "{}", line(name, value)))?;
-    match format {
-        EnvironmentFormat::Procfile => {
-            command.iter().try_for_each(|word| write!(out, " {}", shell_word(word)))?;
-            writeln!(out)
+    for (name, value) in set {
+        match format {
+            EnvironmentFormat::Shell => writeln!(out, "export {name}={}", shell_word(value))?,
+            // Docker expands `$NAME` in ENV as well (Dockerfile reference).
+            EnvironmentFormat::Dockerfile => {
+                writeln!(out, "ENV {name}=\"{}\"", escape(value, &['\\', '"', '$']))?;
+            }
+            // systemd.exec(5) expands `%`; systemd.syntax(7) unquotes as C does.
+            EnvironmentFormat::Systemd => {
+                let value = escape(value, &['\\', '"']).replace('%', "%%");
+                writeln!(out, "Environment=\"{name}={value}\"")?;
+            }
+            EnvironmentFormat::Procfile => write!(out, " {name}={}", shell_word(value))?,
+            EnvironmentFormat::Kamal => writeln!(out, "    {name}: {}", quoted(value))?,
+            EnvironmentFormat::Kubernetes => {
+                writeln!(out, "  - name: {name}\n    value: {}", kubernetes_word(value))?;
+            }
         }
-        _ => Ok(()),
     }
+    if format == EnvironmentFormat::Procfile {
+        command.iter().try_for_each(|word| write!(out, " {}", shell_word(word)))?;
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 /// Writes a line in which carat starts the server, for settings that variables alone cannot apply. A shell gets none:
@@ -70,27 +68,20 @@ pub fn write_start(
     format: EnvironmentFormat,
     command: &[String],
 ) -> io::Result<()> {
-    let words = |quoted: fn(&str) -> String| {
-        command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    let words = |written: fn(&str) -> String, between: &str| {
+        command.iter().map(|word| written(word)).collect::<Vec<_>>().join(between)
     };
-    match format {
-        EnvironmentFormat::Shell => Ok(()),
-        EnvironmentFormat::Dockerfile => {
-            let list: Vec<String> =
-                command.iter().map(|word| format!("\"{}\"", escape(word, &['\\', '"']))).collect();
-            writeln!(out, "CMD [{}]", list.join(", "))
-        }
-        EnvironmentFormat::Kubernetes => {
-            let list: Vec<String> = command.iter().map(|word| kubernetes_word(word)).collect();
-            writeln!(out, "command: [{}]", list.join(", "))
-        }
-        EnvironmentFormat::Systemd => writeln!(out, "ExecStart={}", words(systemd_word)),
-        EnvironmentFormat::Procfile => writeln!(out, "web: {}", words(shell_word)),
+    let line = match format {
+        EnvironmentFormat::Shell => return Ok(()),
+        EnvironmentFormat::Dockerfile => format!("CMD [{}]", words(quoted, ", ")),
+        EnvironmentFormat::Kubernetes => format!("command: [{}]", words(kubernetes_word, ", ")),
+        EnvironmentFormat::Systemd => format!("ExecStart={}", words(systemd_word, " ")),
+        EnvironmentFormat::Procfile => format!("web: {}", shell_line(command)),
         EnvironmentFormat::Kamal => {
-            let line = escape(&words(shell_word), &['\\', '"']);
-            writeln!(out, "servers:\n  web:\n    cmd: \"{line}\"")
+            format!("servers:\n  web:\n    cmd: {}", quoted(&shell_line(command)))
         }
-    }
+    };
+    writeln!(out, "{line}")
 }
 
 /// A command as one line of a shell.
@@ -102,29 +93,28 @@ pub fn shell_line(command: &[String]) -> String {
 fn systemd_word(word: &str) -> String {
     // Doubled first: escaping must not see what it has added.
     let expanded = word.replace('%', "%%").replace('$', "$$");
-    // An empty word needs quotes to be a word at all.
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return expanded;
-    }
-    format!("\"{}\"", escape(&expanded, &['\\', '"']))
+    if is_plain(word) { expanded } else { quoted(&expanded) }
 }
 
 /// A string of YAML in which Kubernetes expands nothing: it reads `$(NAME)` as a variable and `$$` as one dollar sign.
 fn kubernetes_word(word: &str) -> String {
-    format!("\"{}\"", escape(&word.replace('$', "$$"), &['\\', '"']))
+    quoted(&word.replace('$', "$$"))
+}
+
+/// A text in double quotes, in which a backslash escapes: of JSON, of YAML, of systemd.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", escape(text, &['\\', '"']))
 }
 
 fn shell_word(word: &str) -> String {
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
     // Nothing is special in single quotes but the quote itself.
-    format!("'{}'", word.replace('\'', r"'\''"))
+    if is_plain(word) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Whether a shell takes this character literally.
-fn is_plain(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || "_-./:,=+@%".contains(letter)
+/// Whether a shell takes a word literally. An empty one needs quotes to be a word at all.
+fn is_plain(word: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:,=+@%".contains(letter);
+    !word.is_empty() && word.chars().all(is_plain)
 }
 
 fn escape(text: &str, special: &[char]) -> String {
@@ -142,56 +132,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_quotes_its_special_characters() {
+    fn every_format_quotes_its_special_characters_and_all_but_a_shell_can_start_the_server() {
         let set = BTreeMap::from([("A".to_owned(), "it's \"5%\" $HOME".to_owned())]);
-        for (format, text) in [
-            (EnvironmentFormat::Shell, "export A='it'\\''s \"5%\" $HOME'\n"),
-            (EnvironmentFormat::Dockerfile, "ENV A=\"it's \\\"5%\\\" \\$HOME\"\n"),
-            (EnvironmentFormat::Systemd, "Environment=\"A=it's \\\"5%%\\\" $HOME\"\n"),
-            (EnvironmentFormat::Procfile, "web: env A='it'\\''s \"5%\" $HOME' puma -w 2\n"),
-            (EnvironmentFormat::Kamal, "env:\n  clear:\n    A: \"it's \\\"5%\\\" $HOME\"\n"),
-            (
-                EnvironmentFormat::Kubernetes,
-                "env:\n  - name: A\n    value: \"it's \\\"5%\\\" $$HOME\"\n",
-            ),
-        ] {
-            let mut out = Vec::new();
-            let command = ["puma".to_owned(), "-w".to_owned(), "2".to_owned()];
-            write_environment(&mut out, format, &set, &command).unwrap();
-            assert_eq!(String::from_utf8(out).unwrap(), text, "{format:?}");
-        }
-    }
-
-    #[test]
-    fn every_format_but_the_shell_has_a_line_in_which_carat_starts_the_server() {
         let words = ["carat", "exec", "prepare_fork=full", "--", "sh", "-c", "a \"$B\" 5%"];
         let command = words.map(str::to_owned);
-        for (format, text) in [
-            (EnvironmentFormat::Shell, ""),
+        for (format, environment, start) in [
+            (EnvironmentFormat::Shell, "export A='it'\\''s \"5%\" $HOME'\n", ""),
             (
                 EnvironmentFormat::Dockerfile,
+                "ENV A=\"it's \\\"5%\\\" \\$HOME\"\n",
                 "CMD [\"carat\", \"exec\", \"prepare_fork=full\", \"--\", \"sh\", \"-c\", \"a \\\"$B\\\" 5%\"]\n",
             ),
             (
-                EnvironmentFormat::Kubernetes,
-                "command: [\"carat\", \"exec\", \"prepare_fork=full\", \"--\", \"sh\", \"-c\", \"a \\\"$$B\\\" 5%\"]\n",
-            ),
-            (
                 EnvironmentFormat::Systemd,
+                "Environment=\"A=it's \\\"5%%\\\" $HOME\"\n",
                 "ExecStart=carat exec prepare_fork=full -- sh -c \"a \\\"$$B\\\" 5%%\"\n",
             ),
             (
                 EnvironmentFormat::Procfile,
+                "web: env A='it'\\''s \"5%\" $HOME' carat exec prepare_fork=full -- sh -c 'a \"$B\" 5%'\n",
                 "web: carat exec prepare_fork=full -- sh -c 'a \"$B\" 5%'\n",
             ),
             (
                 EnvironmentFormat::Kamal,
+                "env:\n  clear:\n    A: \"it's \\\"5%\\\" $HOME\"\n",
                 "servers:\n  web:\n    cmd: \"carat exec prepare_fork=full -- sh -c 'a \\\"$B\\\" 5%'\"\n",
             ),
+            (
+                EnvironmentFormat::Kubernetes,
+                "env:\n  - name: A\n    value: \"it's \\\"5%\\\" $$HOME\"\n",
+                "command: [\"carat\", \"exec\", \"prepare_fork=full\", \"--\", \"sh\", \"-c\", \"a \\\"$$B\\\" 5%\"]\n",
+            ),
         ] {
-            let mut out = Vec::new();
-            write_start(&mut out, format, &command).unwrap();
-            assert_eq!(String::from_utf8(out).unwrap(), text, "{format:?}");
+            let (mut written, mut started) = (Vec::new(), Vec::new());
+            write_environment(&mut written, format, &set, &command).unwrap();
+            write_start(&mut started, format, &command).unwrap();
+            let found = [written, started].map(|text| String::from_utf8(text).unwrap());
+            assert_eq!(found, [environment, start], "{format:?}");
         }
     }
 }

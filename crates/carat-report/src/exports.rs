@@ -4,7 +4,7 @@ use crate::facts;
 use crate::part_differences::{VariantParts, part_differences};
 use crate::text::one_line;
 use carat_model::results::assign_file_facts;
-use carat_model::{Conclusion, MachineFacts, Results, Trial, Unit, metric};
+use carat_model::{Conclusion, MachineFacts, Results, Unit, metric};
 use carat_redact::{Audience, redact_results};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -66,13 +66,10 @@ pub fn from_json(text: &str) -> Result<Results, ImportError> {
     }
     let ImportedResults { mut results } = serde_json::from_str(text)?;
     for trial in &results.trials {
-        let mut wrong =
-            trial.metrics.iter().filter_map(|(id, value)| metric::impossible(id, *value));
-        if let Some(why) = wrong.next() {
-            return Err(ImportError::Impossible(format!(
-                "in trial {}: {why}",
-                one_line(&trial.id)
-            )));
+        let mut metrics = trial.metrics.iter();
+        if let Some(why) = metrics.find_map(|(id, value)| metric::impossible(id, *value)) {
+            let why = format!("in trial {}: {why}", one_line(&trial.id));
+            return Err(ImportError::Impossible(why));
         }
     }
     if schema == SCHEMA_1 {
@@ -134,31 +131,25 @@ pub fn csv(results: &Results, audience: Audience) -> String {
     // Writing to memory cannot fail, and all rows have the same length.
     let _ = writer.write_record(CSV_COLUMNS.iter().chain(&metrics).map(|name| cell(name)));
     for trial in &results.trials {
-        let cells = csv_cells(&results.info.name, trial);
-        let values = metrics.iter().map(|name| csv_value(trial, name));
+        let cells: [String; CSV_COLUMNS.len()] = [
+            results.info.name.clone(),
+            trial.id.clone(),
+            trial.block.to_string(),
+            trial.position.to_string(),
+            trial.variant.clone(),
+            trial.outcome.to_string(),
+            trial.started_ms.to_string(),
+            trial.seconds.to_string(),
+            (trial.block == 0).to_string(),
+        ];
+        let values = metrics.iter().map(|name| {
+            // A spreadsheet would read `NaN` as text and sort it among the numbers.
+            let value = trial.metrics.get(*name).filter(|value| value.is_finite());
+            value.map_or_else(String::new, f64::to_string)
+        });
         let _ = writer.write_record(cells.into_iter().chain(values).map(|text| cell(&text)));
     }
     String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
-}
-
-fn csv_cells(experiment: &str, trial: &Trial) -> [String; CSV_COLUMNS.len()] {
-    [
-        experiment.to_owned(),
-        trial.id.clone(),
-        trial.block.to_string(),
-        trial.position.to_string(),
-        trial.variant.clone(),
-        trial.outcome.to_string(),
-        trial.started_ms.to_string(),
-        trial.seconds.to_string(),
-        (trial.block == 0).to_string(),
-    ]
-}
-
-fn csv_value(trial: &Trial, metric: &str) -> String {
-    // A spreadsheet would read `NaN` as text and sort it among the numbers.
-    let value = trial.metrics.get(metric).filter(|value| value.is_finite());
-    value.map_or_else(String::new, f64::to_string)
 }
 
 /// A cell with an apostrophe in front if a spreadsheet would execute it as a formula.
@@ -199,7 +190,8 @@ fn push_metric(out: &mut String, results: &Results, name: &str) {
         Some(Unit::PerSecond) => "per_second",
         Some(Unit::Count) | None => "",
     };
-    let mut family = format!("carat_{}", snake(name));
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let mut family = format!("carat_{}", name.chars().map(letter).collect::<String>());
     // OpenMetrics requires the unit as the suffix of the family's name.
     if !unit.is_empty() && !family.ends_with(unit) {
         family = format!("{family}_{unit}");
@@ -228,25 +220,16 @@ fn push_differences<'a>(
 ) {
     let _ = writeln!(out, "# TYPE {family} gauge\n# UNIT {family} ratio");
     let _ = writeln!(out, "# HELP {family} Relative difference to {to} with its interval");
-    all.for_each(|(control, conclusion)| {
-        push_difference(out, results, (family, control), conclusion);
-    });
-}
-
-fn push_difference(
-    out: &mut String,
-    results: &Results,
-    (family, control): (&str, Option<&str>),
-    conclusion: &Conclusion,
-) {
-    // The family is of ratios.
-    let Some(estimate) = conclusion.estimate.filter(|found| !found.in_own_unit) else { return };
-    let (lower, upper) = estimate.ratio_interval;
-    for (bound, value) in [("estimate", estimate.ratio), ("lower", lower), ("upper", upper)] {
-        let mut named = vec![("variant", conclusion.variant.as_str())];
-        named.extend(control.map(|control| ("control", control)));
-        named.extend([("metric", conclusion.metric.as_str()), ("bound", bound)]);
-        let _ = writeln!(out, "{family}{{{}}} {value}", labels(results, &named));
+    for (control, conclusion) in all {
+        // The family is of ratios.
+        let Some(estimate) = conclusion.estimate.filter(|one| !one.in_own_unit) else { continue };
+        let (lower, upper) = estimate.ratio_interval;
+        for (bound, value) in [("estimate", estimate.ratio), ("lower", lower), ("upper", upper)] {
+            let mut named = vec![("variant", conclusion.variant.as_str())];
+            named.extend(control.map(|control| ("control", control)));
+            named.extend([("metric", conclusion.metric.as_str()), ("bound", bound)]);
+            let _ = writeln!(out, "{family}{{{}}} {value}", labels(results, &named));
+        }
     }
 }
 
@@ -271,12 +254,6 @@ fn labels(results: &Results, named: &[(&str, &str)]) -> String {
 fn label(text: &str) -> String {
     // Backslash and quote are special in OpenMetrics; line breaks are gone already.
     one_line(text).replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-fn snake(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
-        .collect()
 }
 
 #[cfg(test)]

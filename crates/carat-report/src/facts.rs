@@ -134,14 +134,16 @@ pub(crate) fn against_controls<'a>(
     results: &'a Results,
     metric: &str,
 ) -> impl Iterator<Item = &'a ControlComparison> {
-    let metric = metric.to_owned();
     results.info.variants.iter().flat_map(move |variant| {
-        let metric = metric.clone();
-        let controls = results.controls.iter();
-        controls.filter(move |compared| {
+        results.controls.iter().filter(move |compared| {
             compared.conclusion.variant == variant.name && compared.conclusion.metric == metric
         })
     })
+}
+
+/// The guards of all variants.
+fn all_guards(results: &Results) -> impl Iterator<Item = &Conclusion> + Clone {
+    results.conclusions.iter().filter(|one| matches!(one.role, Role::Guard { .. }))
 }
 
 /// Guards about one variant, in the order of the results.
@@ -149,11 +151,7 @@ pub(crate) fn guards<'a>(
     results: &'a Results,
     variant: &str,
 ) -> impl Iterator<Item = &'a Conclusion> + Clone {
-    let variant = variant.to_owned();
-    results
-        .conclusions
-        .iter()
-        .filter(move |c| c.variant == variant && matches!(c.role, Role::Guard { .. }))
+    all_guards(results).filter(move |guard| guard.variant == variant)
 }
 
 /// Whether the trials of a variant, or of the baseline, count and none has the metric of a conclusion: no further one will.
@@ -167,23 +165,18 @@ pub(crate) fn is_unmeasured(results: &Results, conclusion: &Conclusion) -> bool 
 
 /// Whether a metric is the primary one or a guard.
 pub(crate) fn is_compared(results: &Results, metric: &str) -> bool {
-    metric == results.info.primary
-        || results
-            .conclusions
-            .iter()
-            .any(|c| c.metric == metric && matches!(c.role, Role::Guard { .. }))
+    metric == results.info.primary || all_guards(results).any(|guard| guard.metric == metric)
 }
 
 /// The metrics of the results: primary, guards, then the others in the order of the registry.
 pub(crate) fn metrics(results: &Results) -> Vec<String> {
     let mut names = vec![results.info.primary.clone()];
-    let guards = results.conclusions.iter().filter(|c| matches!(c.role, Role::Guard { .. }));
     let listed = metric::METRICS.iter().map(|known| known.id);
     let present: BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let rest = listed.filter(|name| present.contains(name)).chain(present.iter().copied());
     // In the order of importance, each once.
-    for name in guards.map(|guard| guard.metric.as_str()).chain(rest) {
+    for name in all_guards(results).map(|guard| guard.metric.as_str()).chain(rest) {
         if !names.iter().any(|have| have == name) {
             names.push(name.to_owned());
         }
@@ -282,10 +275,8 @@ mod tests {
     #[test]
     fn the_summary_of_one_value_is_that_value_without_a_deviation() {
         let one = summarize(&[7.0]).unwrap();
-        assert_eq!(
-            (one.min, one.lower, one.median, one.max, one.deviation),
-            (7.0, 7.0, 7.0, 7.0, None)
-        );
+        assert_eq!([one.min, one.lower, one.median, one.max], [7.0; 4]);
+        assert_eq!(one.deviation, None);
         assert_eq!(summarize(&[]), None);
     }
 

@@ -7,6 +7,7 @@ use crate::facts::{self, TrialSummary};
 use crate::least_text;
 use crate::machine::machine_facts;
 use crate::mark::word;
+use crate::moments::key;
 use crate::numbers;
 use crate::page::erosion::VariantSharing;
 use crate::part_differences::part_differences;
@@ -16,10 +17,10 @@ use carat_analysis::growth::found;
 use carat_model::ledger::PartKind;
 use carat_model::metric::{BROADCAST_COMPLETE_P95, BROADCAST_OWN_P95};
 use carat_model::{
-    Conclusion, Estimate, MemoryFigure, Moment, Results, Role, Trial, Unit, Variant, Verdict,
-    metric,
+    Conclusion, Estimate, Ledger, Results, Role, Trial, Unit, Variant, Verdict, metric,
 };
 use carat_redact::{Audience, redact_results};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -127,21 +128,15 @@ fn of_metric(results: &Results, variant: &str, metric: &str) -> Named {
     let mut named = summary.map_or_else(Named::new, |summary| of_summary(unit, &summary));
     let conclusion = facts::conclusion(results, variant, metric);
     named.extend(conclusion.into_iter().flat_map(|found| of_conclusion(unit, found)));
-    add_named(&mut named, "against", against_controls(results, variant, metric));
-    named
-}
-
-/// The differences of a variant to its controls, by their names.
-fn against_controls(results: &Results, variant: &str, metric: &str) -> Named {
-    let mut by_control = Named::new();
-    for compared in facts::against_controls(results, metric) {
-        if compared.conclusion.variant != variant {
-            continue;
-        }
-        let figures = of_conclusion(facts::unit(metric), &compared.conclusion);
-        add_named(&mut by_control, &compared.control, figures);
+    // The differences to its controls, by their names.
+    let mut against = Named::new();
+    let all = facts::against_controls(results, metric);
+    for compared in all.filter(|compared| compared.conclusion.variant == variant) {
+        let figures = of_conclusion(unit, &compared.conclusion);
+        add_named(&mut against, &compared.control, figures);
     }
-    by_control
+    add_named(&mut named, "against", against);
+    named
 }
 
 fn of_summary(unit: Unit, summary: &TrialSummary) -> Named {
@@ -210,32 +205,30 @@ pub(crate) fn in_words(conclusion: &Conclusion) -> String {
 
 /// Medians over the trials of every part of the last ledger, as proportional memory of the tree.
 fn ledger(trials: &[&Trial]) -> Named {
-    let ledgers: Vec<_> = trials.iter().filter_map(|trial| facts::last_ledger(trial)).collect();
+    let ledgers: Vec<&Ledger> =
+        trials.iter().filter_map(|trial| facts::last_ledger(trial)).collect();
+    let median = |size: &dyn Fn(&Ledger) -> f64| {
+        let sizes: Vec<f64> = ledgers.iter().map(|ledger| size(ledger)).collect();
+        Some(Unit::Bytes.show(facts::summarize(&sizes)?.median))
+    };
     let mut named = Named::new();
     for kind in PartKind::ALL {
-        let sizes: Vec<Option<f64>> =
-            ledgers.iter().map(|ledger| Some(ledger.part(kind)?.pss.0 as f64)).collect();
         // A ledger leaves out a part that is zero, and one that it cannot tell from another. A part that no ledger has
         // is therefore unknown here.
-        if sizes.iter().all(Option::is_none) {
-            continue;
-        }
-        let sizes: Vec<f64> = sizes.into_iter().map(|size| size.unwrap_or(0.0)).collect();
-        // The word of the JSON exports, so that one part has one name in all files.
-        if let Ok(Value::String(key)) = serde_json::to_value(kind) {
-            add(&mut named, &key, median_of(Unit::Bytes, &sizes));
+        if ledgers.iter().any(|ledger| ledger.part(kind).is_some()) {
+            let size = median(&|ledger| ledger.part(kind).map_or(0.0, |part| part.pss.0 as f64));
+            add(&mut named, &exported_word(kind), size);
         }
     }
-    let all: Vec<f64> = ledgers.iter().map(|ledger| ledger.pss.0 as f64).collect();
-    // A median by itself: medians of parts do not add up to the median of the whole.
-    let rest: Vec<f64> = ledgers.iter().map(|ledger| ledger.unexplained as f64).collect();
-    add(&mut named, "all", median_of(Unit::Bytes, &all));
-    add(&mut named, "unexplained", median_of(Unit::Bytes, &rest));
+    // Medians by themselves: medians of parts do not add up to the median of the whole.
+    add(&mut named, "all", median(&|ledger| ledger.pss.0 as f64));
+    add(&mut named, "unexplained", median(&|ledger| ledger.unexplained as f64));
     named
 }
 
-fn median_of(unit: Unit, values: &[f64]) -> Option<String> {
-    facts::summarize(values).map(|summary| unit.show(summary.median))
+/// The word of the JSON exports, so that one thing has one name in all files.
+fn exported_word(of: impl Serialize) -> String {
+    json!(of).as_str().unwrap_or_default().to_owned()
 }
 
 /// Shared memory before the load, after numbers of requests, and at the end.
@@ -257,7 +250,7 @@ fn steps(results: &Results, variant: &str) -> Named {
     for step in step_figures(results, variant) {
         let mut of_step = Named::new();
         for (metric, unit, median) in [
-            (BROADCAST_COMPLETE_P95.id, Unit::Seconds, step.complete),
+            (BROADCAST_COMPLETE_P95.id, Unit::Seconds, step.complete[1]),
             (BROADCAST_OWN_P95.id, Unit::Seconds, step.own),
             ("memory", Unit::Bytes, step.memory),
         ] {
@@ -279,13 +272,7 @@ fn steps(results: &Results, variant: &str) -> Named {
 fn moments(results: &Results, variant: &str) -> Named {
     let mut named = Named::new();
     for one in results.moments.iter().filter(|one| one.variant == variant) {
-        let moment = match one.moment {
-            Moment::Ready => "ready".to_owned(),
-            Moment::Start => "start".to_owned(),
-            Moment::Requests(n) => n.to_string(),
-            Moment::End => "end".to_owned(),
-            Moment::Idle => "idle".to_owned(),
-        };
+        let moment = key(one.moment, |requests| requests.to_string());
         let show = |bytes: f64| Unit::Bytes.show(bytes);
         let metric = metric::MEMORY_PSS_FINAL.id;
         let found = figures_of([
@@ -297,14 +284,9 @@ fn moments(results: &Results, variant: &str) -> Named {
             ("blocks", (one.blocks > 0).then(|| one.blocks.to_string())),
             ("difference", one.estimate.map(|found| numbers::estimate(metric, &found))),
         ]);
-        let figure = match one.figure {
-            MemoryFigure::Pss => "pss",
-            MemoryFigure::Rss => "rss",
-            MemoryFigure::Shared => "shared",
-        };
         // Several figures share a moment, so its object may be there already.
         if let Value::Object(figures) = named.entry(moment).or_insert_with(|| json!({})) {
-            add_named(figures, figure, found);
+            add_named(figures, &exported_word(one.figure), found);
         }
     }
     named
@@ -315,9 +297,7 @@ fn growth(results: &Results, variant: &str) -> Named {
     let mut named = Named::new();
     let parts = results.growth.iter().filter(|growth| growth.variant == variant);
     for part in parts.flat_map(|growth| &growth.parts) {
-        if let Ok(Value::String(key)) = serde_json::to_value(part.part) {
-            add(&mut named, &key, Some(found(part)));
-        }
+        add(&mut named, &exported_word(part.part), Some(found(part)));
     }
     named
 }

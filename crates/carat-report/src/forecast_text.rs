@@ -9,11 +9,10 @@ use std::fmt::{self, Write};
 pub fn first_verdict_text(question: &Question) -> String {
     match question.first_verdict() {
         Some(blocks) => format!("a verdict is possible from block {blocks} on"),
-        None => format!(
-            "{} cannot decide; {} can",
-            numbers::count(question.max_blocks as usize, "block"),
-            question.fewest_blocks()
-        ),
+        None => {
+            let blocks = numbers::count(question.max_blocks, "block");
+            format!("{blocks} cannot decide; {} can", question.fewest_blocks())
+        }
     }
 }
 
@@ -27,25 +26,19 @@ pub fn forecast_text(outlook: &Outlook, question: &Question) -> String {
 }
 
 fn write_blocks(out: &mut String, outlook: &Outlook, question: &Question) -> fmt::Result {
+    let (blocks, most) = (numbers::count(outlook.blocks, "block"), question.max_blocks);
+    let (time, first) = (duration(outlook.block_seconds), first_verdict_text(question));
     writeln!(
         out,
-        "From {} of {} each. The experiment has at most {}: {}. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks.",
-        numbers::count(outlook.blocks as usize, "block"),
-        duration(outlook.block_seconds),
-        question.max_blocks,
-        first_verdict_text(question)
+        "From {blocks} of {time} each. The experiment has at most {most}: {first}. The ranges hold with a chance of 80 %; a line is for an experiment begun with so many blocks."
     )
 }
 
 fn write_forecast(out: &mut String, forecast: &Forecast, block_seconds: f64) -> fmt::Result {
-    writeln!(
-        out,
-        "\n{}: standard deviation of a single trial {} ({} to {})\n  blocks       time  detects a difference of about",
-        forecast.metric,
-        percent(forecast.spread),
-        percent(forecast.spread_range.0),
-        percent(forecast.spread_range.1)
-    )?;
+    let Forecast { metric, spread, spread_range: (low, high), .. } = forecast;
+    let [spread, low, high] = [spread, low, high].map(|share| percent(*share));
+    writeln!(out, "\n{metric}: standard deviation of a single trial {spread} ({low} to {high})")?;
+    writeln!(out, "  blocks       time  detects a difference of about")?;
     for &(blocks, difference) in &forecast.detectable {
         let time = time(blocks, block_seconds);
         writeln!(out, "  {blocks:>6}  {time:>9}  {}", percent(difference))?;
@@ -117,10 +110,8 @@ mod tests {
         let mut outlook = outlook(30.0);
         outlook.forecasts[0].is_decided = true;
         let text = forecast_text(&outlook, &question());
-        assert!(
-            text.ends_with("the requested 0.25 % is decided already, by these blocks\n"),
-            "{text}"
-        );
+        let end = "the requested 0.25 % is decided already, by these blocks\n";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

@@ -20,8 +20,11 @@ pub(crate) fn quantile(histogram: &Histogram<u64>, quantile: f64) -> Option<f64>
 pub(crate) fn merged(results: &Results, variant: &str) -> Option<Histogram<u64>> {
     let packed = facts::counted_trials(results, variant)
         .filter_map(|trial| trial.load.as_ref()?.latency_hdr.as_deref());
-    let mut packed = packed.filter_map(unpack);
-    let mut sum = packed.next()?;
+    let mut packed = packed.filter_map(|packed| {
+        let bytes = STANDARD.decode(packed.trim()).ok()?;
+        Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
+    });
+    let mut sum: Histogram<u64> = packed.next()?;
     // Trials may have longer latencies than the first one.
     sum.auto(true);
     for one in packed {
@@ -29,11 +32,6 @@ pub(crate) fn merged(results: &Results, variant: &str) -> Option<Histogram<u64>>
         sum.add(&one).ok()?;
     }
     (!sum.is_empty()).then_some(sum)
-}
-
-fn unpack(packed: &str) -> Option<Histogram<u64>> {
-    let bytes = STANDARD.decode(packed.trim()).ok()?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
 /// Number of nines and latency in seconds, evenly spaced in nines, up to the quantile that [`BEYOND`] values are
@@ -51,14 +49,17 @@ pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// Places at which the share of responses is given.
+const PLACES: usize = 120;
+
 /// Latency in seconds and the share of responses within it, over the whole range.
-pub(crate) fn cumulative(histogram: &Histogram<u64>, places: usize) -> Vec<(f64, f64)> {
+pub(crate) fn cumulative(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     // A logarithm needs a lower end above zero.
     let (low, high) = (histogram.min().max(1) as f64, histogram.max().max(2) as f64);
-    (0..=places)
+    (0..=PLACES)
         .map(|at| {
             // Evenly by ratio, as the axis is logarithmic.
-            let micros = low * (high / low).powf(at as f64 / places as f64);
+            let micros = low * (high / low).powf(at as f64 / PLACES as f64);
             let below = histogram.count_between(0, micros.round() as u64);
             (micros / 1e6, below as f64 / histogram.len() as f64)
         })

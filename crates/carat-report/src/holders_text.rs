@@ -1,5 +1,6 @@
 //! What keeps more than before, as a few lines for a terminal.
 
+use crate::lists::largest_first;
 use crate::numbers::{grouped, grouped_count, signed_integer};
 use crate::text::{one_line, written};
 use carat_analysis::{GrownKind, HolderGrowth, HolderGrowths};
@@ -26,12 +27,10 @@ pub fn holder_growth_text(growths: &Result<HolderGrowths, String>, since: &str) 
 fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt::Result {
     let since = one_line(since);
     let HolderGrowths { before, after, grown, young, processes, incomplete } = growths;
-    if processes.0 != processes.1 {
-        let (one, two) = processes;
-        writeln!(
-            out,
-            "The readings have {one} and {two} processes; the growth is that of the sums."
-        )?;
+    let (one, two) = processes;
+    if one != two {
+        write!(out, "The readings have {one} and {two} processes; ")?;
+        writeln!(out, "the growth is that of the sums.")?;
     }
     for reason in incomplete {
         writeln!(out, "A reading may lack part of what was kept: {}", one_line(reason))?;
@@ -51,14 +50,10 @@ fn write_growths(out: &mut String, growths: &HolderGrowths, since: &str) -> fmt:
         writeln!(out, "What keeps more old objects than in {since}:")?;
         write_list(out, &data, grown)?;
     }
-    let objects = i128::from(after.old_objects) - i128::from(before.old_objects);
-    let bytes = i128::from(after.old_bytes) - i128::from(before.old_bytes);
-    let objects = signed(objects);
-    writeln!(
-        out,
-        "All old objects: {objects} and {}. Old is what some collections have left.",
-        signed_bytes(bytes)
-    )?;
+    let objects = signed(i128::from(after.old_objects) - i128::from(before.old_objects));
+    let bytes = signed_bytes(i128::from(after.old_bytes) - i128::from(before.old_bytes));
+    write!(out, "All old objects: {objects} and {bytes}. ")?;
+    writeln!(out, "Old is what some collections have left.")?;
     if leads { Ok(()) } else { write_young(out, &young) }
 }
 
@@ -76,17 +71,12 @@ fn data_by_sum<'a>(
     others: &[HolderGrowth],
     other_age: &'static str,
 ) -> Vec<SummedGrowth<'a>> {
-    let mut data: Vec<SummedGrowth<'_>> = growths
-        .iter()
-        .filter(|one| one.kind == GrownKind::Data)
-        .map(|growth| {
-            let same = |one: &&HolderGrowth| one.kind == growth.kind && one.by == growth.by;
-            let other = others.iter().find(same).map_or(0, |one| one.bytes);
-            SummedGrowth { growth, sum: growth.bytes + other, other_age }
-        })
-        .collect();
-    data.sort_by_key(|one| std::cmp::Reverse(one.sum));
-    data
+    let data = growths.iter().filter(|one| one.kind == GrownKind::Data).map(|growth| {
+        let same = |one: &&HolderGrowth| one.kind == growth.kind && one.by == growth.by;
+        let other = others.iter().find(same).map_or(0, |one| one.bytes);
+        SummedGrowth { growth, sum: growth.bytes + other, other_age }
+    });
+    largest_first(data, |one| one.sum)
 }
 
 /// What grew by young objects.
@@ -103,12 +93,10 @@ fn write_list(out: &mut String, data: &[SummedGrowth<'_>], grown: &[HolderGrowth
     let others: i128 = data.iter().skip(LINES).map(|one| one.growth.bytes).sum();
     let of =
         |kind| -> i128 { grown.iter().filter(|one| one.kind == kind).map(|one| one.bytes).sum() };
+    let stacks = "on stacks of threads and fibers, beyond the variables of their code";
     for (bytes, what) in [
         (others, "other holders, each with less"),
-        (
-            of(GrownKind::Stack),
-            "on stacks of threads and fibers, beyond the variables of their code",
-        ),
+        (of(GrownKind::Stack), stacks),
         (of(GrownKind::Symbols), "names of symbols"),
         (of(GrownKind::Code), "code that was loaded, and what Ruby keeps beside it"),
     ] {
@@ -283,17 +271,13 @@ mod tests {
         uncertain.grown[0].at_least = true;
         uncertain.processes.1 = 2;
         let text = holder_growth_text(&Ok(uncertain), "a.json");
-        assert!(
-            text.contains("at least: +187 Post") && text.contains("1 and 2 processes"),
-            "{text}"
-        );
+        assert!(text.contains("at least: +187 Post"), "{text}");
+        assert!(text.contains("1 and 2 processes"), "{text}");
         let nothing = HolderGrowths { grown: Vec::new(), ..growths() };
         let text = holder_growth_text(&Ok(nothing), "a.json");
         assert!(text.starts_with("Nothing keeps more old objects than in a.json.\n"), "{text}");
         let text = holder_growth_text(&Err("process 7: no room".into()), "a.json");
-        assert!(
-            text.starts_with("What keeps more than before is unknown: process 7: no room;"),
-            "{text}"
-        );
+        let start = "What keeps more than before is unknown: process 7: no room;";
+        assert!(text.starts_with(start), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! The Ruby trees of a host: a table with one line each, and one tree by role.
 
 use crate::layout::{LEFT, LaidTable, Style, table_text};
+use crate::lists::grouped_by_key;
 use crate::numbers::{count, or_question_mark, short_bytes};
 use crate::table::{Cell, FactTable};
 use crate::text::shorten;
@@ -105,32 +106,27 @@ pub fn host_lines(host: &HostTrees, width: usize) -> Vec<Vec<String>> {
 pub fn host_text(host: &HostTrees, width: usize) -> String {
     if host.trees.is_empty() {
         let mut out = "No Ruby runs here, or none that this user can see.\n".to_owned();
-        host.notes.iter().for_each(|note| out += &format!("{note}\n"));
+        write_missing(&mut out, host);
         return out;
     }
     let table = table(host);
     let mut out = table_text(&table, Style { width, ..Style::default() }, LEFT);
     let hidden = table.columns.len() - LaidTable::new(&table, width, LEFT).shown.len();
     if hidden > 0 {
-        let _ =
-            writeln!(out, "{} more in a wider terminal and with --json", count(hidden, "column"));
+        let hidden = count(hidden, "column");
+        let _ = writeln!(out, "{hidden} more in a wider terminal and with --json");
     }
     write_missing(&mut out, host);
     out
 }
 
 fn write_missing(out: &mut String, host: &HostTrees) {
-    let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
-    for tree in &host.trees {
-        for reason in &tree.missing {
-            // One line per reason, because a missing permission is missing for every tree.
-            match reasons.iter_mut().find(|(known, _)| known == reason) {
-                Some((_, pids)) => pids.push(tree.pid),
-                None => reasons.push((reason, vec![tree.pid])),
-            }
-        }
-    }
-    for (reason, pids) in reasons {
+    let missing = host
+        .trees
+        .iter()
+        .flat_map(|tree| tree.missing.iter().map(move |reason| (reason, tree.pid)));
+    // One line per reason, because a missing permission is missing for every tree.
+    for (reason, pids) in grouped_by_key(missing) {
         let _ = writeln!(out, "? of {}: {reason}", first_names(&pids, 4));
     }
     host.notes.iter().for_each(|note| {
@@ -140,26 +136,21 @@ fn write_missing(out: &mut String, host: &HostTrees) {
 
 /// One tree: its processes by role, each below the one that started it, and the next command.
 pub fn tree_text(tree: &RubyTree) -> String {
-    let mut out = format!("{}\n", server(tree));
-    let _ = writeln!(
-        out,
-        "{:>8}  {:<10}{:>11}{:>11}{:>11}{:>8}  process",
-        "pid", "role", "PSS", "private", "RSS", "threads"
-    );
+    let head = "     pid  role              PSS    private        RSS threads  process";
+    let mut out = format!("{}\n{head}\n", server(tree));
     for (depth, process) in by_descent(tree) {
         let [pss, private, rss] = [process.pss, process.private, process.rss].map(or_question_mark);
+        let (pid, threads) = (process.pid, or_question_mark(process.threads));
+        let role = match process.role {
+            ProcessRole::Single => "server",
+            other => other.word(),
+        };
         // A worker's parent is usually what it was forked from.
         let forked = process.forked_from.filter(|origin| *origin != process.parent);
         let forked = forked.map(|pid| format!("  (forked from {pid})")).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "{:>8}  {:<10}{pss:>11}{private:>11}{rss:>11}{:>8}  {}{}{forked}",
-            process.pid,
-            role_text(process.role),
-            or_question_mark(process.threads),
-            "  ".repeat(depth.min(8)),
-            shorten(&process.title, TITLE)
-        );
+        let title = "  ".repeat(depth.min(8)) + &shorten(&process.title, TITLE);
+        let sizes = format!("{pss:>11}{private:>11}{rss:>11}");
+        let _ = writeln!(out, "{pid:>8}  {role:<10}{sizes}{threads:>8}  {title}{forked}");
     }
     if let Some(pss) = tree.pss {
         let _ = writeln!(out, "{:>8}  {:<10}{:>11}", "", "total", pss.to_string());
@@ -169,14 +160,6 @@ pub fn tree_text(tree: &RubyTree) -> String {
     }
     let _ = writeln!(out, "\nNext  carat {}    {}", tree.next, tree.why);
     out
-}
-
-/// The word for a role in a tree.
-fn role_text(role: ProcessRole) -> &'static str {
-    match role {
-        ProcessRole::Single => "server",
-        other => other.word(),
-    }
 }
 
 /// The processes with their depth, each after its parent.
@@ -216,14 +199,7 @@ mod tests {
     use carat_model::{GroupUse, LimitKind};
 
     fn process(pid: u32, parent: u32, role: ProcessRole, title: &str) -> TreeProcess {
-        TreeProcess {
-            pid,
-            parent,
-            role,
-            title: title.into(),
-            is_ruby: true,
-            ..TreeProcess::default()
-        }
+        TreeProcess { pid, parent, role, title: title.into(), ..TreeProcess::default() }
     }
 
     fn puma() -> RubyTree {
@@ -300,23 +276,17 @@ mod tests {
     fn a_narrow_terminal_has_fewer_columns_and_says_so() {
         let text = host_text(&host(vec![puma()]), 90);
         assert!(text.lines().all(|line| columns(line) <= 90), "{text}");
-        assert!(
-            text.contains("more in a wider terminal") && text.contains("explain 4312"),
-            "{text}"
-        );
+        assert!(text.contains("more in a wider terminal"), "{text}");
+        assert!(text.contains("explain 4312"), "{text}");
     }
 
     #[test]
     fn a_tree_is_shown_by_role_and_the_process_that_loaded_the_app_is_named() {
         let text = tree_text(&puma());
         let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} is not in\n{text}"));
-        assert!(
-            at("master") < at("worker 0") && at("(forked from 4312)") > at("worker 1"),
-            "{text}"
-        );
-        assert!(
-            text.ends_with("Next  carat explain 4312    98 % of its limit is used\n"),
-            "{text}"
-        );
+        assert!(at("master") < at("worker 0"), "{text}");
+        assert!(at("(forked from 4312)") > at("worker 1"), "{text}");
+        let end = "Next  carat explain 4312    98 % of its limit is used\n";
+        assert!(text.ends_with(end), "{text}");
     }
 }

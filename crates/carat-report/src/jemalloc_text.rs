@@ -1,10 +1,11 @@
 //! The memory of jemalloc, read from outside, as text for a terminal.
 
 use crate::census_cells::{fragmentation, share_of};
+use crate::lists::largest_first;
 use crate::numbers::{count, grouped};
 use crate::text::one_line;
-use carat_model::{Bytes, count as counted};
-use carat_outside::malloc::{ArenaCensus, DecayTimes, JemallocCensus, MallocCensus, SlabClass};
+use carat_model::Bytes;
+use carat_outside::malloc::{ArenaCensus, JemallocCensus, MallocCensus, SlabClass};
 use std::fmt::{self, Write};
 
 /// Size classes with a line of their own.
@@ -19,35 +20,24 @@ pub(crate) fn write_jemalloc(
     jemalloc: &JemallocCensus,
 ) -> fmt::Result {
     let total = malloc.total();
+    let (used, regions) = (Bytes(total.in_use.present), grouped(total.in_use.chunks));
+    let (free, arenas) = (Bytes(total.free_bytes()), count(malloc.arenas.len(), "arena"));
+    write!(out, "  malloc: {}: ", names(jemalloc))?;
+    writeln!(out, "{used} in use in {regions} regions, {free} free in {arenas}")?;
+    let [slabs, cached] = [total.free, total.thread_cached].map(|part| Bytes(part.present));
+    let [dirty, muzzy] = [jemalloc.dirty, jemalloc.muzzy].map(|pages| Bytes(pages.present));
+    let (caches, purged) = (caches(malloc.thread_caches), Bytes(malloc.trimmable_bytes()));
     writeln!(
         out,
-        "  malloc: {}: {} in use in {} regions, {} free in {}",
-        names(jemalloc),
-        Bytes(total.in_use.present),
-        grouped(total.in_use.chunks),
-        Bytes(total.free_bytes()),
-        count(malloc.arenas.len(), "arena"),
-    )?;
-    writeln!(
-        out,
-        "    of the free memory {} in slabs, {} in {}, {} dirty and {} muzzy; a purge would return {}",
-        Bytes(total.free.present),
-        Bytes(total.thread_cached.present),
-        caches(malloc.thread_caches),
-        Bytes(jemalloc.dirty.present),
-        Bytes(jemalloc.muzzy.present),
-        Bytes(malloc.trimmable_bytes()),
+        "    of the free memory {slabs} in slabs, {cached} in {caches}, {dirty} dirty and {muzzy} muzzy; a purge would return {purged}"
     )?;
     // Said only where something is missing, so that silence means all.
     if total.missing_bytes > 0 {
         let missing = Bytes(total.missing_bytes);
         writeln!(out, "    {missing} of extents could not be read and are in no figure here")?;
     }
-    writeln!(
-        out,
-        "    {} for its own tables, which is neither in use nor free",
-        Bytes(jemalloc.base.present)
-    )?;
+    let tables = Bytes(jemalloc.base.present);
+    writeln!(out, "    {tables} for its own tables, which is neither in use nor free")?;
     write_decay(out, jemalloc)?;
     write_slabs(out, &total, jemalloc)
 }
@@ -68,14 +58,17 @@ fn names(jemalloc: &JemallocCensus) -> String {
 fn caches(number: u64) -> String {
     match number {
         0 => "caches of threads, of which none was found".to_owned(),
-        number => counted(usize::try_from(number).unwrap_or(usize::MAX), "cache") + " of threads",
+        number => count(number, "cache") + " of threads",
     }
 }
 
 fn write_decay(out: &mut String, jemalloc: &JemallocCensus) -> fmt::Result {
-    let times: Vec<String> =
-        jemalloc.decay.iter().map(|(times, arenas)| decay_text(*times, *arenas)).collect();
-    let times = match times.as_slice() {
+    let times = jemalloc.decay.iter().map(|(times, arenas)| {
+        let [dirty, muzzy] = [times.dirty_ms, times.muzzy_ms].map(stay);
+        let arenas = count(*arenas, "arena");
+        format!("dirty pages stay {dirty} and muzzy pages {muzzy} in {arenas}")
+    });
+    let times = match times.collect::<Vec<_>>().as_slice() {
         [] => "how long unused pages stay is unknown".to_owned(),
         times => times.join("; "),
     };
@@ -85,15 +78,6 @@ fn write_decay(out: &mut String, jemalloc: &JemallocCensus) -> fmt::Result {
         None => "",
     };
     writeln!(out, "    {times}{by}")
-}
-
-fn decay_text(times: DecayTimes, arenas: u64) -> String {
-    let arenas = counted(usize::try_from(arenas).unwrap_or(usize::MAX), "arena");
-    format!(
-        "dirty pages stay {} and muzzy pages {} in {arenas}",
-        stay(times.dirty_ms),
-        stay(times.muzzy_ms)
-    )
 }
 
 fn stay(milliseconds: i64) -> String {
@@ -109,23 +93,17 @@ fn stay(milliseconds: i64) -> String {
 fn write_slabs(out: &mut String, total: &ArenaCensus, jemalloc: &JemallocCensus) -> fmt::Result {
     let present: u64 = jemalloc.slabs.iter().map(|class| class.present).sum();
     writeln!(out, "    {}", fragmentation(total, total.resident_bytes))?;
-    let mut classes: Vec<&SlabClass> = jemalloc.slabs.iter().collect();
     // Below two percent of the slabs a class explains nothing.
-    classes.retain(|class| free_bytes(class) > present / PART);
-    classes.sort_by_key(|class| std::cmp::Reverse(free_bytes(class)));
+    let classes = jemalloc.slabs.iter().filter(|class| free_bytes(class) > present / PART);
+    let classes = largest_first(classes, |class| free_bytes(class));
     if !classes.is_empty() {
         writeln!(out, "    regions of one size share slabs; most is free in those of")?;
     }
     for class in classes.into_iter().take(CLASSES) {
-        writeln!(
-            out,
-            "    {:>9}: {:>10} resident, {:>10} free; {} of the regions in use, in {} slabs",
-            Bytes(class.size).to_string(),
-            Bytes(class.present),
-            Bytes(free_bytes(class)),
-            share_of(class.in_use, class.in_use + class.cached + class.free),
-            grouped(class.slabs)
-        )?;
+        let [size, all, free] = [class.size, class.present, free_bytes(class)].map(Bytes);
+        let share = share_of(class.in_use, class.in_use + class.cached + class.free);
+        write!(out, "    {size:>9}: {all:>10} resident, {free:>10} free; ")?;
+        writeln!(out, "{share} of the regions in use, in {} slabs", grouped(class.slabs))?;
     }
     Ok(())
 }
@@ -138,7 +116,8 @@ fn free_bytes(class: &SlabClass) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_outside::malloc::{ChunkAmount, JemallocArena, JemallocCopy, PageAmount};
+    use crate::text::written;
+    use carat_outside::malloc::{ChunkAmount, DecayTimes, JemallocArena, JemallocCopy, PageAmount};
 
     fn example() -> (MallocCensus, JemallocCensus) {
         let arena = ArenaCensus {
@@ -182,9 +161,7 @@ mod tests {
     }
 
     fn text(malloc: &MallocCensus, jemalloc: &JemallocCensus) -> String {
-        let mut text = String::new();
-        write_jemalloc(&mut text, malloc, jemalloc).unwrap();
-        text
+        written(|out| write_jemalloc(out, malloc, jemalloc))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::mark::Mark;
 use crate::table::{Cell, Column, ColumnKind, ColumnPlace, FactTable};
-use crate::text::{columns, one_line, shorten};
+use crate::text::{columns, fill, one_line, shorten};
 use carat_redact::Audience;
 
 /// Columns at least; a narrower terminal wraps.
@@ -121,7 +121,7 @@ pub(crate) fn table_text(table: &FactTable, style: Style, shape: TableShape) -> 
                 out += &format!("{indent}{text}\n");
             }
             let beside = if is_above(column, text, shape) { "" } else { text };
-            let gap = " ".repeat(widths[at] - columns(beside));
+            let gap = fill(beside, widths[at]);
             // The first row holds the titles.
             let mark = number.checked_sub(1).and_then(|row| table.rows[row][at].mark);
             let text = mark.map_or_else(|| beside.to_owned(), |mark| style.paint(mark, beside));

@@ -1,8 +1,8 @@
 //! The files of data that a tree of processes keeps in memory.
 
+use crate::lists::largest_first;
 use carat_model::Bytes;
 use carat_model::ledger::Ledger;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Files with their bytes over all processes, the largest first.
@@ -31,12 +31,7 @@ impl<'a> LedgerFiles<'a> {
             let most = open.entry(&file.name).or_default();
             *most = (*most).max(file.bytes);
         }
-        Self { mapped: largest_first(mapped), open: largest_first(open) }
+        let [mapped, open] = [mapped, open].map(|files| largest_first(files, |(_, bytes)| *bytes));
+        Self { mapped, open }
     }
-}
-
-fn largest_first(files: BTreeMap<&str, Bytes>) -> Vec<(&str, Bytes)> {
-    let mut files: Vec<(&str, Bytes)> = files.into_iter().collect();
-    files.sort_by_key(|(_, bytes)| Reverse(*bytes));
-    files
 }

@@ -1,12 +1,12 @@
 //! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
 use crate::ledger_files::LedgerFiles;
+use crate::lists::largest_first;
 use crate::numbers::{UNITS, count, grouped, or_question_mark, percent, percent_of};
 use crate::text::{one_line, shorten, written};
 use carat_analysis::Finding;
 use carat_model::ledger::{
-    Arena, Basis, JitUse, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool,
-    StatusLedger,
+    Arena, Basis, Ledger, LedgerPart, PartKind, ProcessLedger, RubyHeap, SlotPool, StatusLedger,
 };
 use carat_model::{Bytes, Unit};
 use carat_redact::{Audience, redact_ledger};
@@ -26,6 +26,8 @@ const PARTS: usize = 2;
 const FILES: usize = 6;
 /// Characters shown of a process title or a file.
 const TITLE: usize = 60;
+/// Said below every table with resident memory.
+const NOT_SUMMED: &str = "RSS counts a shared page in every process, so it is not summed.";
 
 /// The whole ledger and the findings about it.
 pub fn ledger_text(ledger: &Ledger, findings: &[Finding]) -> String {
@@ -42,10 +44,8 @@ pub fn parts_text(ledger: &Ledger) -> String {
 /// The parts beside the largest in one line, in the form of a diagnosis, with what is unexplained.
 pub fn rest_text(ledger: &Ledger) -> String {
     let share = |part: &LedgerPart| part.pss.0 as f64 / ledger.pss.0.max(1) as f64;
-    let mut parts: Vec<&LedgerPart> = ledger.parts.iter().collect();
-    // Stable, so that of equals the first is the largest, which has a row of its own.
-    parts.sort_by_key(|part| std::cmp::Reverse(part.pss));
-    let rest = parts.iter().skip(1);
+    // Of equals the first is the largest, which has a row of its own.
+    let rest = largest_first(&ledger.parts, |part| part.pss).into_iter().skip(1);
     let (named, small): (Vec<&LedgerPart>, Vec<_>) =
         rest.partition(|part| share(part) >= WORTH_NAMING);
     let named = named.iter().map(|part| format!("{} {}", part.kind.label(), part.pss));
@@ -68,18 +68,10 @@ fn write_ledger(out: &mut String, ledger: &Ledger) -> fmt::Result {
         write_files(out, ledger)?;
         write_processes(out, ledger)?;
     }
-    for process in &ledger.processes {
-        if let Some(heap) = &process.heap {
-            write_heap(out, process, heap)?;
-        }
-    }
-    for (process, jit) in ledger.processes.iter().filter_map(|one| Some((one, one.jit?))) {
-        write_jit(out, process, jit)?;
-    }
-    // A single arena is all of malloc, which the parts have already.
-    for process in ledger.processes.iter().filter(|process| process.arenas.len() > 1) {
-        write_arenas(out, process)?;
-    }
+    let mut processes = ledger.processes.iter();
+    processes.clone().try_for_each(|process| write_heap(out, process))?;
+    processes.clone().try_for_each(|process| write_jit(out, process))?;
+    processes.try_for_each(|process| write_arenas(out, process))?;
     for reason in &ledger.unread {
         writeln!(out, "\nNot in these figures: {reason}")?;
     }
@@ -91,24 +83,18 @@ fn write_from_status(out: &mut String, processes: &[StatusLedger]) -> fmt::Resul
     if processes.is_empty() {
         return Ok(());
     }
-    writeln!(
-        out,
-        "\nWhat the kernel tells of them\n{:>8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>9}  process",
-        "pid", "RSS", "anonymous", "files", "shared", "swap", "threads"
-    )?;
+    writeln!(out, "\nWhat the kernel tells of them")?;
+    let head =
+        "     pid         RSS   anonymous       files      shared        swap  threads  process";
+    writeln!(out, "{head}")?;
     for process in processes {
-        let [anonymous, files, shared, swap] =
-            [process.anonymous, process.files, process.shared, process.swap].map(or_question_mark);
-        writeln!(
-            out,
-            "{:>8}{:>12}{anonymous:>12}{files:>12}{shared:>12}{swap:>12}{:>9}  {}",
-            process.pid,
-            process.rss,
-            or_question_mark(process.threads),
-            shorten(&process.title, TITLE)
-        )?;
+        let StatusLedger { pid, rss, anonymous, files, shared, swap, threads, title } = process;
+        let sizes = [anonymous, files, shared, swap].map(|size| or_question_mark(*size));
+        let sizes = sizes.map(|size| format!("{size:>12}")).concat();
+        let (threads, title) = (or_question_mark(*threads), shorten(title, TITLE));
+        writeln!(out, "{pid:>8}{rss:>12}{sizes}{threads:>9}  {title}")?;
     }
-    writeln!(out, "RSS counts a shared page in every process, so it is not summed.")
+    writeln!(out, "{NOT_SUMMED}")
 }
 
 fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
@@ -116,13 +102,14 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
     let Some(leader) = ledger.processes.first() else {
         return writeln!(out, "{} proportional (PSS); single processes are unknown\n", ledger.pss);
     };
-    let multiple = ledger.over_least().map(|multiple| Unit::Ratio.show(multiple));
-    let least = multiple.map(|multiple| format!(", {multiple} the least this app can have"));
-    let least = least.unwrap_or_default();
+    let least = ledger.over_least().map_or_else(String::new, |multiple| {
+        format!(", {} the least this app can have", Unit::Ratio.show(multiple))
+    });
     writeln!(out, "{}\n{} proportional (PSS) in {processes}{least}\n", leader.title, ledger.pss)?;
     let mut written: Vec<String> = Vec::new();
-    for process in &ledger.processes {
-        let line = allocator_line(process);
+    for ProcessLedger { allocator, .. } in &ledger.processes {
+        let active = allocator.active.as_deref().unwrap_or("unknown");
+        let line = format!("Allocator in use: {active} ({})", allocator.evidence);
         // Workers have the same allocator; one line says it.
         if !written.contains(&line) {
             writeln!(out, "{line}")?;
@@ -138,10 +125,8 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
             true => "no Ruby is loaded there",
             false => "no probe is loaded there, and Ruby was not read from outside at this moment",
         };
-        writeln!(
-            out,
-            "Live and free memory cannot be told apart in {unprobed} of {processes}: {why}"
-        )?;
+        write!(out, "Live and free memory cannot be told apart in {unprobed} of {processes}: ")?;
+        writeln!(out, "{why}")?;
     }
     for process in &ledger.processes {
         if let Some(why) = &process.slots_unknown {
@@ -159,15 +144,14 @@ fn is_much_unknown(ledger: &Ledger) -> bool {
     unknown.0 as f64 >= UNKNOWN * ledger.pss.0 as f64
 }
 
-fn allocator_line(process: &ProcessLedger) -> String {
-    let active = process.allocator.active.as_deref().unwrap_or("unknown");
-    format!("Allocator in use: {active} ({})", process.allocator.evidence)
-}
-
 fn write_parts(out: &mut String, ledger: &Ledger) -> fmt::Result {
     writeln!(out, "{:<28}{:>11}{:>9}{:>12}{:>12}", "part", "PSS", "share", "private", "shared")?;
     for part in &ledger.parts {
-        write_part(out, part, ledger.pss)?;
+        let LedgerPart { pss, private, .. } = part;
+        let (label, shared) = (part.kind.label(), part.shared());
+        let share = percent_of(pss.0 as f64, ledger.pss, 1);
+        let bar = bar(pss.0 as f64 / ledger.pss.0.max(1) as f64);
+        writeln!(out, "{label:<28}{pss:>11}{share:>9}{private:>12}{shared:>12}  {bar}")?;
     }
     let share = percent_of(ledger.unexplained as f64, ledger.pss, 1);
     let size = Bytes(ledger.unexplained.unsigned_abs());
@@ -178,20 +162,6 @@ fn write_parts(out: &mut String, ledger: &Ledger) -> fmt::Result {
     let all = percent(1.0, 1);
     writeln!(out, "{:<28}{:>11}{all:>9}{:>12}{shared:>12}", "total", ledger.pss, ledger.uss)?;
     writeln!(out, "{UNITS}")
-}
-
-fn write_part(out: &mut String, part: &LedgerPart, total: Bytes) -> fmt::Result {
-    let size = part.pss.0 as f64;
-    writeln!(
-        out,
-        "{:<28}{:>11}{:>9}{:>12}{:>12}  {}",
-        part.kind.label(),
-        part.pss,
-        percent_of(size, total, 1),
-        part.private,
-        part.shared(),
-        bar(size / total.0.max(1) as f64)
-    )
 }
 
 /// A bar of that fraction of the full length; even the smallest part has a visible bar.
@@ -235,28 +205,17 @@ fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
     if ledger.processes.len() < 2 {
         return Ok(());
     }
-    writeln!(
-        out,
-        "\n{:>8}{:>12}{:>12}{:>12}{:>9}  process",
-        "pid", "PSS", "private", "RSS", "shared"
-    )?;
-    for process in &ledger.processes {
-        let shared = process.rss.saturating_sub(process.uss).0 as f64;
-        writeln!(
-            out,
-            "{:>8}{:>12}{:>12}{:>12}{:>9}  {}",
-            process.pid,
-            process.pss,
-            process.uss,
-            process.rss,
-            percent_of(shared, process.rss, 0),
-            shorten(&process.title, TITLE)
-        )?;
+    writeln!(out, "\n     pid         PSS     private         RSS   shared  process")?;
+    for ProcessLedger { pid, pss, uss, rss, title, .. } in &ledger.processes {
+        let shared = percent_of(rss.saturating_sub(*uss).0 as f64, *rss, 0);
+        let title = shorten(title, TITLE);
+        writeln!(out, "{pid:>8}{pss:>12}{uss:>12}{rss:>12}{shared:>9}  {title}")?;
     }
-    writeln!(out, "RSS counts a shared page in every process, so it is not summed.")
+    writeln!(out, "{NOT_SUMMED}")
 }
 
-fn write_heap(out: &mut String, process: &ProcessLedger, heap: &RubyHeap) -> fmt::Result {
+fn write_heap(out: &mut String, process: &ProcessLedger) -> fmt::Result {
+    let Some(heap) = &process.heap else { return Ok(()) };
     let ruby = ruby_version(process);
     writeln!(out, "\nRuby {ruby} heap of {}: {}", process.pid, heap_size(heap))?;
     heap.pools.iter().try_for_each(|pool| write_pool(out, pool))?;
@@ -293,63 +252,54 @@ pub(crate) fn heap_lines(heap: &RubyHeap) -> Vec<String> {
 
 /// The arenas by memory, because they are numbered in the order of threads.
 pub(crate) fn largest_arenas(process: &ProcessLedger) -> Vec<&Arena> {
-    let mut largest: Vec<&Arena> = process.arenas.iter().collect();
-    largest.sort_by_key(|arena| std::cmp::Reverse(arena.held));
-    largest
+    largest_first(&process.arenas, |arena| arena.held)
 }
 
 /// Ruby's compiler, unless it is off.
-fn write_jit(out: &mut String, process: &ProcessLedger, jit: JitUse) -> fmt::Result {
+fn write_jit(out: &mut String, process: &ProcessLedger) -> fmt::Result {
+    let Some(jit) = process.jit else { return Ok(()) };
     let code = process.parts.iter().find(|part| part.kind == PartKind::Jit);
     // With an unknown count it is shown: code is proof enough that it runs.
     let Some(code) = code.filter(|_| jit.compiled != Some(0)) else { return Ok(()) };
     let reserved = jit.reserved.map(|bytes| format!(" in {bytes} of addresses"));
+    let reserved = reserved.unwrap_or_default();
     let compiled =
         jit.compiled.map(|compiled| format!(", {} methods and blocks compiled", grouped(compiled)));
+    let compiled = compiled.unwrap_or_default();
     let heap = match jit.heap {
         Some(heap) => format!("{heap} of its own in malloc, as it counts"),
         None => "what it has in malloc is unknown without the probe".to_owned(),
     };
+    let (pid, LedgerPart { resident, private, .. }) = (process.pid, code);
     writeln!(
         out,
-        "\nJIT of {}: {} of code{}, {} of it private{}; {heap}",
-        process.pid,
-        code.resident,
-        reserved.unwrap_or_default(),
-        code.private,
-        compiled.unwrap_or_default()
+        "\nJIT of {pid}: {resident} of code{reserved}, {private} of it private{compiled}; {heap}"
     )
 }
 
 fn write_pool(out: &mut String, pool: &SlotPool) -> fmt::Result {
-    let free = pool.fragmentation().map(|share| percent(share, 1));
-    writeln!(
-        out,
-        "  slots of {:>4} B: {:>10} live {:>10} free {:>8} free, {:>6} pages",
-        pool.slot_size,
-        or_question_mark(pool.live),
-        or_question_mark(pool.free),
-        or_question_mark(free),
-        or_question_mark(pool.pages)
-    )
+    let [live, free, pages] = [pool.live, pool.free, pool.pages].map(or_question_mark);
+    let share = or_question_mark(pool.fragmentation().map(|share| percent(share, 1)));
+    write!(out, "  slots of {:>4} B: {live:>10} live {free:>10} free ", pool.slot_size)?;
+    writeln!(out, "{share:>8} free, {pages:>6} pages")
 }
 
 fn write_arenas(out: &mut String, process: &ProcessLedger) -> fmt::Result {
     let count = process.arenas.len();
+    // A single arena is all of malloc, which the parts have already.
+    if count < 2 {
+        return Ok(());
+    }
     writeln!(out, "\nMalloc arenas of {}: {count}, the largest:", process.pid)?;
     for arena in largest_arenas(process).into_iter().take(ARENAS) {
-        let name = process.arena_name(arena);
-        let resident = arena.resident.map(|bytes| format!(", {bytes} resident"));
-        let free = arena
-            .free
-            .map(|free| format!(", {free} free ({})", percent_of(free.0 as f64, arena.held, 0)));
-        writeln!(
-            out,
-            "  {name:>5}: {} held{}{}",
-            arena.held,
-            resident.unwrap_or_default(),
-            free.unwrap_or_default()
-        )?;
+        write!(out, "  {:>5}: {} held", process.arena_name(arena), arena.held)?;
+        if let Some(resident) = arena.resident {
+            write!(out, ", {resident} resident")?;
+        }
+        if let Some(free) = arena.free {
+            write!(out, ", {free} free ({})", percent_of(free.0 as f64, arena.held, 0))?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }
@@ -411,17 +361,12 @@ mod tests {
             rss: Bytes(42_000_000),
             pss: Bytes(40_000_000),
             uss: Bytes(20_000_000),
-            swap: None,
-            huge: None,
-            threads: Some(7),
-            basis: Basis::Probe,
             parts: parts.clone(),
-            slots_unknown: None,
             unexplained: 900_000,
             allocator: DetectedAllocator {
                 active: Some("glibc".into()),
-                loaded: Vec::new(),
                 evidence: "the probe looked up `malloc` inside the process".into(),
+                ..DetectedAllocator::default()
             },
             ruby: Some("ruby 3.1.2p20 (2022-04-12) [x86_64-linux-gnu]".into()),
             heap: Some(RubyHeap {
@@ -437,11 +382,8 @@ mod tests {
                 }],
                 ..RubyHeap::default()
             }),
-            jit: None,
-            returnable: None,
             arenas: arenas(),
-            environment: Vec::new(),
-            files: Vec::new(),
+            ..ProcessLedger::default()
         };
         Ledger {
             pss: Bytes(40_000_000),

@@ -1,5 +1,6 @@
 //! Machine facts of a whole experiment, from the facts of its trials.
 
+use crate::lists::grouped_by_key;
 use carat_model::{MachineFacts, Results};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,19 +28,13 @@ fn text(results: &Results, by_variant: &BTreeMap<&str, BTreeSet<&str>>) -> Strin
     {
         return (*value).to_owned();
     }
-    let mut variants_of: Vec<(String, Vec<&str>)> = Vec::new();
-    for variant in results.info.variants.iter().map(|variant| variant.name.as_str()) {
-        // A variant without a trial has no machine.
-        if !ran.contains(variant) {
-            continue;
-        }
-        let value = by_variant.get(variant).map_or_else(|| "unknown".to_owned(), list);
-        match variants_of.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, variants)) => variants.push(variant),
-            None => variants_of.push((value, vec![variant])),
-        }
-    }
-    let texts = variants_of.iter().map(|(value, names)| format!("{value} ({})", names.join(", ")));
+    let variants = results.info.variants.iter().map(|variant| variant.name.as_str());
+    // A variant without a trial has no machine.
+    let values = variants.filter(|variant| ran.contains(variant)).map(|variant| {
+        (by_variant.get(variant).map_or_else(|| "unknown".to_owned(), list), variant)
+    });
+    let groups = grouped_by_key(values).into_iter();
+    let texts = groups.map(|(value, names)| format!("{value} ({})", names.join(", ")));
     texts.collect::<Vec<_>>().join("; ")
 }
 

@@ -21,7 +21,7 @@ fn type_text(metric: &str, one: &MachineTypeEstimate) -> String {
     match &one.estimate {
         Some(estimate) => format!("{name} {}", numbers::estimate(metric, estimate)),
         None => {
-            let blocks = numbers::count(one.blocks as usize, "block");
+            let blocks = numbers::count(one.blocks, "block");
             format!("{name} unknown ({blocks} are too few)")
         }
     }
@@ -42,14 +42,11 @@ pub(crate) fn machines_sentence(results: &Results) -> Option<String> {
     let types = (!types.is_empty()).then(|| types.join(", "))?;
     let mut text =
         format!("Machines: {types}. The intervals speak for these machines, not for others.");
-    for one in &results.machines {
-        if let Some(general) = &one.general {
-            let (variant, machines) =
-                (&one.variant, numbers::count(one.machines as usize, "machine"));
-            let difference = numbers::estimate(&one.metric, general);
-            text.push_str(&format!(
-                " On machines in general: {variant} {difference}, from {machines}."
-            ));
+    for MachineComparison { variant, metric, general, machines, .. } in &results.machines {
+        if let Some(general) = general {
+            let difference = numbers::estimate(metric, general);
+            let machines = numbers::count(*machines, "machine");
+            text += &format!(" On machines in general: {variant} {difference}, from {machines}.");
         }
     }
     Some(text)

@@ -2,7 +2,8 @@
 
 use crate::census_cells::{fragmentation, padded, share_of, strip};
 use crate::jemalloc_text::write_jemalloc;
-use crate::numbers::{count, grouped, grouped_count};
+use crate::lists::largest_first;
+use crate::numbers::{beyond, count, grouped, grouped_count};
 use crate::text::one_line;
 use carat_model::Bytes;
 use carat_outside::malloc::{ArenaCensus, ChunkAmount, ChunkSize, MallocCensus};
@@ -25,25 +26,19 @@ pub(crate) fn write_malloc(out: &mut String, malloc: &MallocCensus) -> fmt::Resu
 
 fn write_glibc(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
     let total = malloc.total();
+    let (used, chunks) = (Bytes(total.in_use.present), grouped(total.in_use.chunks));
+    let (free, arenas) = (Bytes(total.free_bytes()), count(malloc.arenas.len(), "arena"));
+    let ChunkAmount { present, chunks: mapped, .. } = malloc.mapped.amount;
+    write!(out, "  malloc: {used} in use in {chunks} chunks, {free} free in {arenas}; ")?;
+    let mapped = count(mapped, "chunk");
+    writeln!(out, "{} in {mapped} with a mapping of their own", Bytes(present))?;
+    let parts = [total.free, total.fastbins, total.thread_cached];
+    let [bins, fast, cached] = parts.map(|part| Bytes(part.present));
+    let [top, trimmed] = [total.top_present_bytes, malloc.trimmable_bytes()].map(Bytes);
     writeln!(
         out,
-        "  malloc: {} in use in {} chunks, {} free in {}; {} in {} with a mapping of their own",
-        Bytes(total.in_use.present),
-        grouped(total.in_use.chunks),
-        Bytes(total.free_bytes()),
-        count(malloc.arenas.len(), "arena"),
-        Bytes(malloc.mapped.amount.present),
-        count(usize::try_from(malloc.mapped.amount.chunks).unwrap_or(usize::MAX), "chunk"),
-    )?;
-    writeln!(
-        out,
-        "    of the free memory {} in bins, {} in fastbins, {} in caches of threads, {} at the top; \
-         `malloc_trim` would return {}",
-        Bytes(total.free.present),
-        Bytes(total.fastbins.present),
-        Bytes(total.thread_cached.present),
-        Bytes(total.top_present_bytes),
-        Bytes(malloc.trimmable_bytes()),
+        "    of the free memory {bins} in bins, {fast} in fastbins, {cached} in caches of threads, {top} at the top; \
+         `malloc_trim` would return {trimmed}"
     )?;
     writeln!(out, "    {}", fragmentation(&total, total.occupancy.pages()))?;
     // Only where there are some: in nearly every reading the chunks are complete.
@@ -61,13 +56,9 @@ fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
     let largest = largest_arenas(malloc);
     for &(number, arena) in largest.iter().take(ARENAS) {
         let name = arena_name(malloc, number);
-        writeln!(
-            out,
-            "    {name:>9}: {:>10} resident, {:>10} in use, {:>10} free",
-            Bytes(arena.resident_bytes),
-            Bytes(arena.in_use.present),
-            Bytes(arena.free_bytes()),
-        )?;
+        let sizes = [arena.resident_bytes, arena.in_use.present, arena.free_bytes()];
+        let [all, used, free] = sizes.map(Bytes);
+        writeln!(out, "    {name:>9}: {all:>10} resident, {used:>10} in use, {free:>10} free")?;
         if !arena.map.is_empty() {
             writeln!(out, "      {}", strip(&shares(&arena.map)))?;
         }
@@ -80,9 +71,7 @@ fn write_arenas(out: &mut String, malloc: &MallocCensus) -> fmt::Result {
 
 /// The arenas with their numbers, by memory, because they are numbered in the order of threads.
 pub(crate) fn largest_arenas(malloc: &MallocCensus) -> Vec<(usize, &ArenaCensus)> {
-    let mut largest: Vec<(usize, &ArenaCensus)> = malloc.arenas.iter().enumerate().collect();
-    largest.sort_by_key(|(_, arena)| std::cmp::Reverse(arena.resident_bytes));
-    largest
+    largest_first(malloc.arenas.iter().enumerate(), |(_, arena)| arena.resident_bytes)
 }
 
 /// What the arena at a place of the list is called.
@@ -104,12 +93,11 @@ pub(crate) fn shares(percentages: &[u8]) -> Vec<f64> {
 pub(crate) fn write_owners(out: &mut String, owners: &OwnerCensus, most: usize) -> fmt::Result {
     // The shares are of what is in use; what is free has no holder by its nature.
     let all = owners.held().plus(owners.nobody);
+    let share = share_of(owners.held().present, all.present);
+    let [in_malloc, needed] = [all.present, owners.needed_bytes].map(Bytes);
     writeln!(
         out,
-        "\n  {} of the {} in malloc have a known holder; finding them needed {} of carat's own memory",
-        share_of(owners.held().present, all.present),
-        Bytes(all.present),
-        Bytes(owners.needed_bytes)
+        "\n  {share} of the {in_malloc} in malloc have a known holder; finding them needed {needed} of carat's own memory"
     )?;
     writeln!(out, "  {}{:>12}{:>12}{:>9}", padded("holder"), "bytes", "chunks", "share")?;
     for holder in owners.holders.iter().take(most) {
@@ -121,12 +109,10 @@ pub(crate) fn write_owners(out: &mut String, owners: &OwnerCensus, most: usize) 
         }
     }
     // In one line, so that the lines add up to the total above.
-    let rest = owners.holders.iter().skip(most);
-    let rest = rest.fold((0, ChunkAmount::default()), |(count, sum), holder| {
-        (count + 1, sum.plus(holder.amount))
-    });
-    if rest.0 > 0 {
-        write_holder(out, &grouped_count(rest.0, "other"), rest.1, all.present)?;
+    if let Some(others) = beyond(owners.holders.len(), most, "other") {
+        let rest = owners.holders.iter().skip(most);
+        let sum = rest.fold(ChunkAmount::default(), |sum, one| sum.plus(one.amount));
+        write_holder(out, &others, sum, all.present)?;
     }
     write_holder(out, "held by nobody", owners.nobody, all.present)?;
     let sizes: Vec<String> = owners.nobody_sizes.iter().take(SIZES).map(size_text).collect();
@@ -137,14 +123,9 @@ pub(crate) fn write_owners(out: &mut String, owners: &OwnerCensus, most: usize) 
 }
 
 fn write_holder(out: &mut String, name: &str, amount: ChunkAmount, all: u64) -> fmt::Result {
-    writeln!(
-        out,
-        "  {}{:>12}{:>12}{:>9}",
-        padded(name),
-        Bytes(amount.present),
-        grouped(amount.chunks),
-        share_of(amount.present, all)
-    )
+    let (bytes, chunks) = (Bytes(amount.present), grouped(amount.chunks));
+    let share = share_of(amount.present, all);
+    writeln!(out, "  {}{bytes:>12}{chunks:>12}{share:>9}", padded(name))
 }
 
 /// Whether garbage is so much of an amount that the amount alone would mislead: a tenth.
@@ -176,25 +157,21 @@ pub(crate) fn holder_name(holder: &HolderAmount) -> String {
 
 /// What the roots reach.
 pub(crate) fn write_reach(out: &mut String, reach: &ReachCensus) -> fmt::Result {
-    writeln!(
-        out,
-        "\n  reached from the roots: {} in {} of slots, {} of malloc",
-        grouped_count(reach.reached_objects, "object"),
-        Bytes(reach.reached_slot_bytes),
-        Bytes(reach.reached_chunks.present)
-    )?;
-    writeln!(
-        out,
-        "  reached by nothing: {} in {} of slots, {} of malloc; a full collection would free these objects",
-        grouped_count(reach.unreached_objects, "object"),
-        Bytes(reach.unreached_slot_bytes),
-        Bytes(reach.unreached_chunks.present)
-    )
+    let amount = |objects: u64, slot_bytes: u64, chunks: ChunkAmount| {
+        let (objects, slots) = (grouped_count(objects, "object"), Bytes(slot_bytes));
+        format!("{objects} in {slots} of slots, {} of malloc", Bytes(chunks.present))
+    };
+    let reached = amount(reach.reached_objects, reach.reached_slot_bytes, reach.reached_chunks);
+    writeln!(out, "\n  reached from the roots: {reached}")?;
+    let garbage =
+        amount(reach.unreached_objects, reach.unreached_slot_bytes, reach.unreached_chunks);
+    writeln!(out, "  reached by nothing: {garbage}; a full collection would free these objects")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::written;
     use carat_outside::malloc::{MappedChunks, Occupancy};
 
     fn amount(chunks: u64, bytes: u64) -> ChunkAmount {
@@ -232,8 +209,7 @@ mod tests {
 
     #[test]
     fn fragmentation_and_what_a_trim_returns_have_numbers() {
-        let mut text = String::new();
-        write_malloc(&mut text, &example()).unwrap();
+        let text = written(|out| write_malloc(out, &example()));
         for expected in [
             "malloc: 6.00 MB in use in 50,000 chunks, 4.00 MB free in 1 arena; 3.00 MB in 2 chunks",
             "`malloc_trim` would return 2.90 MB",
@@ -249,8 +225,7 @@ mod tests {
     fn bytes_that_could_not_be_read_are_named() {
         let mut malloc = example();
         malloc.arenas[0].missing_bytes = 70_000;
-        let mut text = String::new();
-        write_malloc(&mut text, &malloc).unwrap();
+        let text = written(|out| write_malloc(out, &malloc));
         assert!(text.contains("70.0 kB of the arenas could not be read"), "{text}");
     }
 
@@ -272,8 +247,7 @@ mod tests {
             nobody_sizes: vec![ChunkSize { size: 112, amount: amount(49_000, 5_488_000) }],
             needed_bytes: 0,
         };
-        let mut text = String::new();
-        write_owners(&mut text, &owners, 2).unwrap();
+        let text = written(|out| write_owners(out, &owners, 2));
         for expected in [
             "90.0 % of the 10.00 MB in malloc have a known holder",
             "library libcrypto.so.3",

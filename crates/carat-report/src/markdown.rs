@@ -30,31 +30,22 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
     let mut out = format!("{MARKER}\n### {}\n\n", escaped(&results.info.name));
     let verdict = VerdictTable::new(results);
     match facts::cause_of_no_result(results) {
-        Some(cause) => {
-            let _ = writeln!(out, "**{}**\n", escaped(&cause));
-        }
+        Some(cause) => out += &format!("**{}**\n\n", escaped(&cause)),
         None => push_verdict(&mut out, &verdict),
     }
-    match &verdict.use_it {
+    let use_it = match &verdict.use_it {
         Some(UseIt::Command { line, left_out }) => {
             let left_out = left_out.iter().map(|what| format!(" {}", escaped(what)));
-            let _ = writeln!(out, "Use it: {}{}\n", as_code(line), left_out.collect::<String>());
+            Some(format!("Use it: {}{}", as_code(line), left_out.collect::<String>()))
         }
         Some(UseIt::Beyond(what)) => {
-            let _ = writeln!(
-                out,
-                "To use it, take what the experiment file says: {}.\n",
-                escaped(what)
-            );
+            let what = escaped(what);
+            Some(format!("To use it, take what the experiment file says: {what}."))
         }
-        None => {
-            let why = verdict.not_yet.iter().map(|why| format!("Use it: {}.\n\n", escaped(why)));
-            out.extend(why);
-        }
-    }
-    if let Some(open) = &verdict.open {
-        let _ = writeln!(out, "{}.\n", escaped(&open.text));
-    }
+        None => verdict.not_yet.as_ref().map(|why| format!("Use it: {}.", escaped(why))),
+    };
+    let open = verdict.open.as_ref().map(|open| escaped(&open.text) + ".");
+    out.extend(use_it.into_iter().chain(open).map(|paragraph| paragraph + "\n\n"));
     for warning in verdict.warnings.iter().take(20) {
         let _ = writeln!(out, "> {}", escaped(warning));
     }

@@ -3,21 +3,13 @@
 use crate::facts;
 use crate::numbers::{duration, grouped, grouped_count};
 use crate::table::{Cell, FactTable};
-use carat_model::{
-    MemoryFigure, Metric, MetricMoment, Moment, MomentComparison, Results, Unit, metric,
-};
+use carat_model::{MemoryFigure, MetricMoment, Moment, MomentComparison, Results, Unit, metric};
 
 /// What every format says of the intervals.
 pub(crate) const EXPLORATORY: &str =
     "exploratory: the intervals are not adjusted for the number of moments, and none is a verdict";
 
-/// The memory that the experiment is about, by moment and variant; empty unless the experiment asks for a moment beyond
-/// those of every trial.
-pub(crate) fn shown(results: &Results) -> Vec<&MomentComparison> {
-    of_figure(results, figure(results))
-}
-
-/// Resident memory if the experiment is about it and the moments have it, or if they lack PSS.
+/// The memory that the experiment is about: resident memory if the experiment is about it and the moments have it, or if they lack PSS.
 pub(crate) fn figure(results: &Results) -> MemoryFigure {
     let has = |figure| results.moments.iter().any(|one| one.figure == figure);
     let wanted = results.info.primary.contains(".rss.") && has(MemoryFigure::Rss);
@@ -25,13 +17,24 @@ pub(crate) fn figure(results: &Results) -> MemoryFigure {
     if wanted || !has(MemoryFigure::Pss) { MemoryFigure::Rss } else { MemoryFigure::Pss }
 }
 
-/// One figure by moment and variant; empty as [`shown`].
+/// One figure by moment and variant; empty unless the experiment asks for a moment beyond those of every trial.
 pub(crate) fn of_figure(results: &Results, figure: MemoryFigure) -> Vec<&MomentComparison> {
     // Without requested moments there are only the usual ones, which have other places.
     if !results.moments.iter().any(|one| one.moment.is_requested()) {
         return Vec::new();
     }
     results.moments.iter().filter(|one| one.figure == figure).collect()
+}
+
+/// The word of a moment in a file or at an axis, and how a number of requests is written.
+pub(crate) fn key(moment: Moment, requests: fn(u64) -> String) -> String {
+    match moment {
+        Moment::Ready => "ready".to_owned(),
+        Moment::Start => "start".to_owned(),
+        Moment::Requests(n) => requests(n),
+        Moment::End => "end".to_owned(),
+        Moment::Idle => "idle".to_owned(),
+    }
 }
 
 /// The name of a moment in a table.
@@ -58,7 +61,8 @@ pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str)
             Cell::amount(Unit::Bytes, one.range.0),
             Cell::amount(Unit::Bytes, one.range.1),
             Cell::shown(blocks, |blocks| blocks.to_string()),
-            Cell::estimate(bytes_metric().id, one.estimate.as_ref()),
+            // A metric with the unit of all figures at moments.
+            Cell::estimate(metric::MEMORY_PSS_FINAL.id, one.estimate.as_ref()),
         ]
     });
     FactTable::new(label)
@@ -69,11 +73,6 @@ pub(crate) fn table(results: &Results, shown: &[&MomentComparison], label: &str)
         .page_numbers(["minimum", "maximum", "blocks"])
         .texts(["difference"])
         .rows(rows)
-}
-
-/// A metric with the unit of all figures at moments.
-fn bytes_metric() -> &'static Metric {
-    &metric::MEMORY_PSS_FINAL
 }
 
 /// The name of a metric in a sentence, with its moment. An unknown id, as an older or newer file may have, stands for
@@ -93,19 +92,15 @@ pub(crate) fn phrase(results: &Results, metric: &str) -> String {
 /// The moment of a metric in words, with the number of requests or the idle time of these results where it has one.
 pub(crate) fn metric_moment(results: &Results, moment: MetricMoment) -> String {
     match moment {
-        MetricMoment::AfterLoad => after_load(results),
+        MetricMoment::AfterLoad => match facts::requests(results) {
+            Some(n) => format!("after {}", grouped_count(n, "request")),
+            None => moment.words().to_owned(),
+        },
         MetricMoment::AfterIdle => after_idle(results),
         MetricMoment::LastQuarter if facts::is_run(results) => {
             "over the last quarter of the run".to_owned()
         }
         other => other.words().to_owned(),
-    }
-}
-
-fn after_load(results: &Results) -> String {
-    match facts::requests(results) {
-        Some(n) => format!("after {}", grouped_count(n, "request")),
-        None => MetricMoment::AfterLoad.words().to_owned(),
     }
 }
 

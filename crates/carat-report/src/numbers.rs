@@ -4,7 +4,9 @@
 //! intervals, counts, durations, and the numbers of an axis.
 
 use crate::facts;
-use carat_model::{Better, Bytes, Conclusion, Estimate, Results, Role, Unit, counted, metric};
+use carat_model::{
+    Better, Bytes, Conclusion, Estimate, Results, Role, Unit, counted, metric, with_minus,
+};
 pub use carat_model::{count, grouped};
 use std::fmt::Display;
 use std::time::Duration;
@@ -49,6 +51,12 @@ pub fn grouped_count(number: u64, noun: &str) -> String {
     format!("{} {}", grouped(number), counted(&number, noun))
 }
 
+/// How many there are beyond the first `most`, with their noun; `None` if there are no more.
+pub(crate) fn beyond(all: usize, most: usize, noun: &str) -> Option<String> {
+    let more = all.saturating_sub(most) as u64;
+    (more > 0).then(|| grouped_count(more, noun))
+}
+
 /// A difference with its sign and unit.
 pub fn signed(unit: Unit, difference: f64) -> String {
     let size = unit.show(difference.abs());
@@ -82,12 +90,13 @@ pub fn short_bytes(bytes: f64) -> String {
 /// A difference of bytes with its sign, in the unit of an amount of that size: `−36.8 MB`.
 pub fn signed_bytes(difference: f64, size: f64) -> String {
     let scale = BytesScale::of(size.abs().max(difference.abs()));
-    let number = scale.number(difference);
-    // `+0.0` would claim a direction.
-    let rounded_to_zero = number.chars().all(|c| matches!(c, '0' | '.'));
-    // `number` writes the minus itself.
-    let sign = if difference > 0.0 && !rounded_to_zero { "+" } else { "" };
-    format!("{sign}{number} {}", scale.axis.name)
+    format!("{} {}", with_sign(difference, scale.number(difference.abs())), scale.axis.name)
+}
+
+/// A size with the sign of the difference. Rounded to zero it has none: `+0.0` would claim a direction.
+fn with_sign(difference: f64, size: String) -> String {
+    let is_zero = !size.contains(|c: char| matches!(c, '1'..='9'));
+    if difference > 0.0 && !is_zero { format!("+{size}") } else { with_minus(difference, size) }
 }
 
 /// How amounts of bytes of one size are written in a sentence: one unit, three digits at least.
@@ -143,6 +152,50 @@ pub fn time_left(time: Duration) -> String {
     }
 }
 
+/// How the values of an estimate are written: in percent of the baseline, or in the unit of the metric.
+struct EstimateStyle<'a> {
+    metric: &'a str,
+    /// Decimals of the percentages; `None` for the unit of the metric.
+    decimals: Option<usize>,
+}
+
+impl<'a> EstimateStyle<'a> {
+    /// With the decimals that the width of the interval justifies.
+    fn of(metric: &'a str, estimate: &Estimate) -> Self {
+        // The interval says how well the number is known; more digits would be invented.
+        let width = (estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0;
+        let decimals = match width.abs() {
+            wide if wide >= 3.0 => 0,
+            wide if wide >= 0.3 => 1,
+            _ => 2,
+        };
+        Self { metric, decimals: (!estimate.in_own_unit).then_some(decimals) }
+    }
+
+    /// A value without its sign.
+    fn size(&self, value: f64) -> String {
+        match (self.decimals, facts::unit(self.metric)) {
+            (Some(decimals), _) => format!("{:.decimals$}", (value * 100.0).abs()),
+            // A typical count lies between whole numbers.
+            (None, Unit::Count) if value.fract() != 0.0 => format!("{:.1}", value.abs()),
+            (None, unit) => unit.show(value.abs()),
+        }
+    }
+
+    fn signed(&self, value: f64) -> String {
+        with_sign(value, self.size(value))
+    }
+
+    /// What follows the last value. A difference between shares is in percentage points, any other in percent of the baseline.
+    fn unit(&self) -> &'static str {
+        match (self.decimals, facts::unit(self.metric)) {
+            (None, _) => "",
+            (Some(_), Unit::Fraction) => " points",
+            (Some(_), _) => " %",
+        }
+    }
+}
+
 /// An estimate with its interval: `−21 % (−24 to −18 %)`.
 pub fn estimate(metric: &str, estimate: &Estimate) -> String {
     format!("{} ({})", change(metric, estimate), interval(metric, estimate))
@@ -150,44 +203,55 @@ pub fn estimate(metric: &str, estimate: &Estimate) -> String {
 
 /// An estimate without its interval: `−21 %`.
 pub fn change(metric: &str, estimate: &Estimate) -> String {
-    if estimate.in_own_unit {
-        return signed_amount(metric, estimate.difference);
-    }
-    format!("{} {}", signed_percent(estimate.ratio, digits(estimate)), difference_unit(metric))
+    let style = EstimateStyle::of(metric, estimate);
+    style.signed(estimate.ratio) + style.unit()
 }
 
 /// An estimate and its interval without the unit, which the estimate has: `−21 %` and `−24 to −18`.
 pub(crate) fn change_and_interval(metric: &str, estimate: &Estimate) -> (String, String) {
-    if estimate.in_own_unit {
-        return (change(metric, estimate), interval(metric, estimate));
-    }
+    let style = EstimateStyle::of(metric, estimate);
     let (low, high) = estimate.ratio_interval;
-    let places = digits(estimate);
-    let (low, high) = (signed_percent(low, places), signed_percent(high, places));
-    (change(metric, estimate), format!("{low} to {high}"))
+    (change(metric, estimate), format!("{} to {}", style.signed(low), style.signed(high)))
 }
 
 /// A difference of one block, or a median of such: `−2.1 %`.
 pub fn single_change(metric: &str, ratio: f64) -> String {
-    format!("{} {}", signed_percent(ratio, 1), difference_unit(metric))
+    let style = EstimateStyle { metric, decimals: Some(1) };
+    style.signed(ratio) + style.unit()
 }
 
 /// A difference in the unit of the metric, where its baseline has zeros, of which nothing is a percentage: `+2`.
 pub(crate) fn signed_amount(metric: &str, difference: f64) -> String {
-    let size = amount(metric, difference);
-    match size.contains(|c: char| matches!(c, '1'..='9')) {
-        false => size,
-        true if difference < 0.0 => format!("−{size}"),
-        true => format!("+{size}"),
-    }
+    EstimateStyle { metric, decimals: None }.signed(difference)
 }
 
-/// The size of a difference in the unit of the metric; a typical count lies between whole numbers.
-fn amount(metric: &str, difference: f64) -> String {
-    match facts::unit(metric) {
-        Unit::Count if difference.fract() != 0.0 => format!("{:.1}", difference.abs()),
-        unit => unit.show(difference.abs()),
+/// The interval alone: `−24 to −18 %`.
+pub fn interval(metric: &str, estimate: &Estimate) -> String {
+    change_and_interval(metric, estimate).1 + EstimateStyle::of(metric, estimate).unit()
+}
+
+/// The size of an estimate without its sign: `21 %`.
+pub fn magnitude(metric: &str, estimate: &Estimate) -> String {
+    let style = EstimateStyle::of(metric, estimate);
+    style.size(estimate.ratio) + style.unit()
+}
+
+/// The interval of a magnitude: `18 to 24 %`; with signs if it includes zero.
+pub fn magnitude_interval(metric: &str, estimate: &Estimate) -> String {
+    // Without signs an interval around zero would look like one beside it.
+    if includes_zero(estimate) {
+        return interval(metric, estimate);
     }
+    let style = EstimateStyle::of(metric, estimate);
+    let (low, high) = estimate.ratio_interval;
+    // A magnitude runs from near zero to far from it, whichever sign it has.
+    let (near, far) = if high < 0.0 { (high, low) } else { (low, high) };
+    format!("{} to {}{}", style.size(near), style.size(far), style.unit())
+}
+
+/// Whether an estimate's interval includes zero.
+pub fn includes_zero(estimate: &Estimate) -> bool {
+    estimate.ratio_interval.0 <= 0.0 && estimate.ratio_interval.1 >= 0.0
 }
 
 /// The confidence of the intervals of the primary metric, controls included: one level, or the lowest and the highest.
@@ -201,74 +265,6 @@ pub fn primary_level(results: &Results) -> Option<String> {
     levels.sort_by(f64::total_cmp);
     let (lowest, highest) = (percent(*levels.first()?, 0), percent(*levels.last()?, 0));
     if lowest == highest { Some(lowest) } else { Some(format!("{lowest} to {highest}")) }
-}
-
-/// The interval alone: `−24 to −18 %`.
-pub fn interval(metric: &str, estimate: &Estimate) -> String {
-    if estimate.in_own_unit {
-        let (low, high) = estimate.difference_interval;
-        return format!("{} to {}", signed_amount(metric, low), signed_amount(metric, high));
-    }
-    format!("{} {}", change_and_interval(metric, estimate).1, difference_unit(metric))
-}
-
-/// The size of an estimate without its sign: `21 %`.
-pub fn magnitude(metric: &str, estimate: &Estimate) -> String {
-    if estimate.in_own_unit {
-        return amount(metric, estimate.difference);
-    }
-    let text = signed_percent(estimate.ratio, digits(estimate));
-    format!("{} {}", text.trim_start_matches(['−', '+']), difference_unit(metric))
-}
-
-/// The interval of a magnitude: `18 to 24 %`; with signs if it includes zero.
-pub fn magnitude_interval(metric: &str, estimate: &Estimate) -> String {
-    // Without signs an interval around zero would look like one beside it.
-    if includes_zero(estimate) {
-        return interval(metric, estimate);
-    }
-    let (low, high) = estimate.ratio_interval;
-    let places = digits(estimate);
-    // A magnitude runs from near zero to far from it, whichever sign it has.
-    let (near, far) = if high < 0.0 { (-high, -low) } else { (low, high) };
-    if estimate.in_own_unit {
-        return format!("{} to {}", amount(metric, near), amount(metric, far));
-    }
-    let (near, far, unit) = (near * 100.0, far * 100.0, difference_unit(metric));
-    format!("{near:.places$} to {far:.places$} {unit}")
-}
-
-/// Whether an estimate's interval includes zero.
-pub fn includes_zero(estimate: &Estimate) -> bool {
-    estimate.ratio_interval.0 <= 0.0 && estimate.ratio_interval.1 >= 0.0
-}
-
-fn signed_percent(ratio: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", (ratio * 100.0).abs());
-    let zero = text.chars().all(|c| matches!(c, '0' | '.'));
-    let sign = match ratio {
-        // Rounded to zero it has no direction.
-        _ if zero => "",
-        below if below < 0.0 => "−",
-        _ => "+",
-    };
-    format!("{sign}{text}")
-}
-
-/// A difference between shares is in percentage points, any other in percent of the baseline.
-fn difference_unit(metric: &str) -> &'static str {
-    if facts::unit(metric) == Unit::Fraction { "points" } else { "%" }
-}
-
-/// Decimals that the width of the interval justifies.
-fn digits(estimate: &Estimate) -> usize {
-    // The interval says how well the number is known; more digits would be invented.
-    let width = (estimate.ratio_interval.1 - estimate.ratio_interval.0) * 100.0;
-    match width.abs() {
-        wide if wide >= 3.0 => 0,
-        wide if wide >= 0.3 => 1,
-        _ => 2,
-    }
 }
 
 /// How the numbers of an axis are written: divided, with one unit for the whole axis.
@@ -341,12 +337,8 @@ pub fn significant(value: f64) -> String {
 /// A number with that many decimals and narrow spaces between thousands.
 fn number(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
-    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut out = String::new();
-    // Not for zeros: `−0.0` is a rounded nothing.
-    if value < 0.0 && text.contains(|c: char| c.is_ascii_digit() && c != '0') {
-        out.push('−');
-    }
     for (at, digit) in whole.chars().enumerate() {
         // Four digits are readable without a gap.
         if at > 0 && (whole.len() - at) % 3 == 0 && whole.len() > 4 {
@@ -354,11 +346,7 @@ fn number(value: f64, decimals: usize) -> String {
         }
         out.push(digit);
     }
-    if !rest.is_empty() {
-        out.push('.');
-        out.push_str(rest);
-    }
-    out
+    with_minus(value, out + rest)
 }
 
 /// A value with six significant digits, for the page's script: short and precise enough to display.
@@ -409,10 +397,8 @@ mod tests {
                 ..testing::estimate(low, typical, high)
             };
             assert_eq!(estimate(id, &found), whole);
-            assert_eq!(
-                format!("{} ({})", magnitude(id, &found), magnitude_interval(id, &found)),
-                size
-            );
+            let (amount, interval) = (magnitude(id, &found), magnitude_interval(id, &found));
+            assert_eq!(format!("{amount} ({interval})"), size);
         }
     }
 

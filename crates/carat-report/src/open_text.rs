@@ -25,14 +25,13 @@ pub(crate) fn decided_after(results: &Results, conclusion: &Conclusion) -> Strin
     }
     let allowed = results.info.max_blocks;
     // Within the budget its size need not be said.
+    let are = if allowed == 1 { "is" } else { "are" };
     let limit = |needed: Option<u32>| match needed.is_some_and(|needed| needed <= allowed) {
         true => String::new(),
-        false => format!(" ({} allowed)", are(allowed)),
+        false => format!(" ({allowed} {are} allowed)"),
     };
     match (conclusion.forecast, fewest_for(results, &[conclusion])) {
-        (Some(forecast), _) => {
-            format!("; probably {}{}", decided(forecast), limit(forecast.high))
-        }
+        (Some(forecast), _) => format!("; probably {}{}", decided(forecast), limit(forecast.high)),
         (None, Some(fewest)) => format!("; {fewest} blocks can decide{}", limit(Some(fewest))),
         (None, None) => "; after how many blocks it is decided is not known yet".to_owned(),
     }
@@ -49,10 +48,6 @@ pub(crate) fn decided(forecast: BlockForecast) -> String {
         (low, None) if low >= FORESEEN => format!("not decided even after {FORESEEN} blocks"),
         (low, None) => format!("decided after {low} to more than {FORESEEN} blocks"),
     }
-}
-
-fn are(blocks: u32) -> String {
-    if blocks == 1 { "1 is".to_owned() } else { format!("{blocks} are") }
 }
 
 #[cfg(test)]

@@ -1,28 +1,33 @@
 //! Where a difference in memory comes from: the parts of every variant's ledger against those of the baseline.
 
 use crate::facts;
+use crate::lists::largest_first;
 use crate::moments::{metric_moment, phrase};
 use crate::numbers::{self, bytes_change, short_bytes, signed_bytes};
 use carat_model::ledger::{Ledger, PartKind};
 use carat_model::{MetricMoment, Results, Unit, Verdict, metric};
 use carat_stats::summary::median;
+use serde::Serialize;
 use serde_json::{Value, json};
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum LedgerLine {
-    Part(PartKind),
     /// All memory of malloc, where one of two ledgers cannot tell live from free.
+    #[serde(rename = "malloc_live_and_free")]
     Malloc,
     /// All memory of Ruby's slots and of malloc, where one of two ledgers cannot tell them apart.
     SlotsAndMalloc,
     /// The kernel's figure without the parts.
     Unexplained,
     /// The median of the whole without the medians of all other lines: medians do not add up exactly.
+    #[serde(rename = "rest_of_medians")]
     OfMedians,
     /// The kernel's figure.
     All,
+    #[serde(untagged)]
+    Part(PartKind),
 }
 
 /// The parts that malloc's memory may be listed as.
@@ -36,11 +41,14 @@ fn size(ledger: &Ledger, kind: PartKind) -> f64 {
 
 /// The lines that both sides of the pairs can tell apart, in the order of a ledger.
 fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
+    let is_of_one_side = |kind| {
+        let [baseline, variant] = listed(pairs, kind);
+        baseline != variant
+    };
     // What one side cannot tell apart must not be compared apart.
-    let (together, line): (&[PartKind], LedgerLine) = if is_of_one_side(pairs, PartKind::SlotsLive)
-    {
+    let (together, line): (&[PartKind], LedgerLine) = if is_of_one_side(PartKind::SlotsLive) {
         (PartKind::HEAPS, LedgerLine::SlotsAndMalloc)
-    } else if is_of_one_side(pairs, PartKind::MallocLive) {
+    } else if is_of_one_side(PartKind::MallocLive) {
         (&MALLOC, LedgerLine::Malloc)
     } else {
         (&[], LedgerLine::Malloc)
@@ -57,10 +65,10 @@ fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
     lines
 }
 
-/// Whether a part is listed by the ledgers of one side only: the other side cannot tell it from another part.
-fn is_of_one_side(pairs: &[LedgerPair<'_>], kind: PartKind) -> bool {
+/// Whether a ledger of the baseline, and one of the variant, lists a part.
+fn listed(pairs: &[LedgerPair<'_>], kind: PartKind) -> [bool; 2] {
     let baseline = pairs.iter().any(|pair| pair.0.part(kind).is_some());
-    baseline != pairs.iter().any(|pair| pair.1.part(kind).is_some())
+    [baseline, pairs.iter().any(|pair| pair.1.part(kind).is_some())]
 }
 
 impl LedgerLine {
@@ -97,24 +105,6 @@ impl LedgerLine {
             Self::All => ledger.pss.0 as f64,
         }
     }
-
-    fn is_listed(self, ledger: &Ledger) -> bool {
-        match self {
-            Self::Part(kind) => ledger.part(kind).is_some(),
-            _ => true,
-        }
-    }
-
-    fn in_json(self) -> Value {
-        match self {
-            Self::Part(kind) => json!(kind),
-            Self::Malloc => json!("malloc_live_and_free"),
-            Self::SlotsAndMalloc => json!("slots_and_malloc"),
-            Self::Unexplained => json!("unexplained"),
-            Self::OfMedians => json!("rest_of_medians"),
-            Self::All => json!("all"),
-        }
-    }
 }
 
 /// One line in the baseline and in a variant, in bytes of PSS: medians over the blocks in which both have a ledger.
@@ -133,10 +123,10 @@ impl PartDifference {
     fn new(line: LedgerLine, pairs: &[LedgerPair<'_>]) -> Option<Self> {
         let (baseline, variant): (Vec<f64>, Vec<f64>) =
             pairs.iter().map(|pair| (line.of(pair.0), line.of(pair.1))).unzip();
-        let listed = [
-            pairs.iter().any(|pair| line.is_listed(pair.0)),
-            pairs.iter().any(|pair| line.is_listed(pair.1)),
-        ];
+        let listed = match line {
+            LedgerLine::Part(kind) => listed(pairs, kind),
+            _ => [true; 2],
+        };
         Some(Self { line, listed, baseline: median(&baseline)?, variant: median(&variant)? })
     }
 
@@ -169,7 +159,7 @@ impl PartDifference {
     fn in_json(&self) -> Value {
         let [baseline, variant] = self.sizes();
         json!({
-            "part": self.line.in_json(),
+            "part": self.line,
             "baseline": baseline,
             "variant": variant,
             "difference": self.difference(),
@@ -179,9 +169,6 @@ impl PartDifference {
 
 /// The ledgers of the baseline and of a variant in one block.
 type LedgerPair<'a> = (&'a Ledger, &'a Ledger);
-
-/// The last ledger of a trial by its block.
-type BlockLedgers<'a> = BTreeMap<u32, &'a Ledger>;
 
 /// The parts of one variant against those of the baseline.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,21 +189,18 @@ pub(crate) struct VariantParts {
 pub(crate) fn part_differences(results: &Results) -> Vec<VariantParts> {
     let baseline = ledgers(results, facts::baseline(results));
     let variants = results.info.variants.iter().enumerate().skip(1);
-    variants
-        .filter_map(|(place, variant)| {
-            let own = ledgers(results, &variant.name);
-            VariantParts::new(place, &variant.name, &pairs(&baseline, &own))
-        })
-        .collect()
+    let parts = variants.filter_map(|(place, variant)| {
+        let own = ledgers(results, &variant.name).into_iter();
+        let pairs = own.filter_map(|(block, own)| Some((*baseline.get(&block)?, own)));
+        VariantParts::new(place, &variant.name, &pairs.collect::<Vec<_>>())
+    });
+    parts.collect()
 }
 
-fn ledgers<'a>(results: &'a Results, variant: &str) -> BlockLedgers<'a> {
+/// The last ledger of a trial by its block.
+fn ledgers<'a>(results: &'a Results, variant: &str) -> BTreeMap<u32, &'a Ledger> {
     let trials = facts::counted_trials(results, variant);
     trials.filter_map(|trial| Some((trial.block, facts::last_ledger(trial)?))).collect()
-}
-
-fn pairs<'a>(baseline: &BlockLedgers<'a>, variant: &BlockLedgers<'a>) -> Vec<LedgerPair<'a>> {
-    variant.iter().filter_map(|(block, own)| Some((*baseline.get(block)?, *own))).collect()
 }
 
 /// A further part in the same direction is named from this share of the difference of all memory on.
@@ -269,14 +253,13 @@ impl VariantParts {
     /// Which part makes the difference, to follow the variant's name, without a full stop.
     pub(crate) fn sentence(&self) -> String {
         let blocks = numbers::count(self.blocks, "block");
-        let parts: Vec<&PartDifference> =
-            self.lines.iter().filter(|line| line.line.is_part()).collect();
-        let (mut with, mut against): (Vec<&PartDifference>, Vec<&PartDifference>) = parts
-            .into_iter()
-            .filter(|line| line.difference() != 0.0)
-            .partition(|line| line.difference() * self.all.difference() > 0.0);
+        let all = self.all.difference();
+        let parts = self.lines.iter().filter(|one| one.line.is_part() && one.difference() != 0.0);
+        let parts = largest_first(parts, |one| one.difference().abs() as u64);
+        let (with, against): (Vec<&PartDifference>, Vec<&PartDifference>) =
+            parts.into_iter().partition(|one| one.difference() * all > 0.0);
         // A cause is named only where the blocks agree that there is an effect.
-        let Some(first) = largest_first(&mut with).filter(|_| self.is_clear()) else {
+        let Some(first) = with.first().filter(|_| self.is_clear()) else {
             let (low, high) = self.middle_half;
             let [low, high] =
                 [low, high].map(|bytes| signed_bytes(bytes, low.abs().max(high.abs())));
@@ -284,8 +267,7 @@ impl VariantParts {
                 "no part stands out, because all memory differs by {low} to {high} in the middle half of {blocks}"
             );
         };
-        let all = self.all.difference();
-        let opposed = largest_first(&mut against).filter(|line| is_large(line, OPPOSED * all));
+        let opposed = against.first().filter(|line| is_large(line, OPPOSED * all));
         let opposed = opposed.map(|line| {
             let word = if line.difference() > 0.0 { "grows" } else { "shrinks" };
             format!("; meanwhile {} {word} {}", line.line.name(), line.change())
@@ -293,12 +275,8 @@ impl VariantParts {
         // One block has no median.
         let of = if self.blocks > 1 { "medians over " } else { "only " };
         let second = with.get(1).filter(|line| is_large(line, SECOND * all));
-        let second = second.map(|line| line.in_sentence());
-        format!(
-            "{}{} ({of}{blocks})",
-            share_of_all(first, second, all),
-            opposed.unwrap_or_default()
-        )
+        let share = share_of_all(first, second.map(|line| line.in_sentence()), all);
+        format!("{share}{} ({of}{blocks})", opposed.unwrap_or_default())
     }
 
     /// For other programs.
@@ -318,26 +296,21 @@ fn is_large(line: &PartDifference, bytes: f64) -> bool {
     line.difference().abs() >= bytes.abs()
 }
 
-/// Sorts the lines by the size of their difference and returns the largest.
-fn largest_first<'a>(lines: &mut [&'a PartDifference]) -> Option<&'a PartDifference> {
-    lines.sort_by_key(|line| Reverse(line.difference().abs() as u64));
-    lines.first().copied()
-}
-
 /// `malloc free 42.8 → 6.0 MB is most of the 40.0 MB saved`.
 fn share_of_all(first: &PartDifference, second: Option<String>, all: f64) -> String {
     let size = short_bytes(all.abs());
     let what = if all < 0.0 { "saved" } else { "added" };
     let named = first.in_sentence();
-    match (first.difference() / all, second) {
-        (_, Some(second)) => {
-            format!("{named} and {second} are the largest parts of the {size} {what}")
-        }
-        (share, None) if share > 1.1 => format!("{named} is more than the {size} {what}"),
-        (share, None) if share >= 0.9 => format!("{named} is nearly all of the {size} {what}"),
-        (share, None) if share >= 0.5 => format!("{named} is most of the {size} {what}"),
-        (_, None) => format!("{named} is the largest part of the {size} {what}"),
+    if let Some(second) = second {
+        return format!("{named} and {second} are the largest parts of the {size} {what}");
     }
+    let share = match first.difference() / all {
+        share if share > 1.1 => "more than",
+        share if share >= 0.9 => "nearly all of",
+        share if share >= 0.5 => "most of",
+        _ => "the largest part of",
+    };
+    format!("{named} is {share} the {size} {what}")
 }
 
 /// When the parts were read, and what the verdict is about if that is something else; without a full stop.
@@ -347,22 +320,18 @@ pub(crate) fn moment_of_parts(results: &Results) -> String {
         false => metric_moment(results, MetricMoment::AfterLoad),
     };
     let primary = results.info.primary.as_str();
-    let known = metric::find(primary);
-    let same_moment = known.is_some_and(|known| known.moment == Some(MetricMoment::AfterLoad));
-    let same = same_moment && known.is_some_and(|known| known.unit == Unit::Bytes);
-    match (same, primary.contains(".rss.")) {
+    let is_same = metric::find(primary).is_some_and(|known| {
+        known.moment == Some(MetricMoment::AfterLoad) && known.unit == Unit::Bytes
+    });
+    let verdict = match (is_same, primary.contains(".rss.")) {
         // The sample of the verdict and the ledger are two readings, one after the other.
-        (true, false) => format!(
-            "proportional memory (PSS) {read}, read apart from the verdict's figure, so the whole may differ from it a little"
-        ),
-        (true, true) => format!(
-            "proportional memory (PSS) {read}, whereas the verdict is about resident memory"
-        ),
-        (false, _) => format!(
-            "proportional memory (PSS) {read}, whereas the verdict is about {}",
-            phrase(results, primary)
-        ),
-    }
+        (true, false) => {
+            "read apart from the verdict's figure, so the whole may differ from it a little".into()
+        }
+        (true, true) => "whereas the verdict is about resident memory".into(),
+        (false, _) => format!("whereas the verdict is about {}", phrase(results, primary)),
+    };
+    format!("proportional memory (PSS) {read}, {verdict}")
 }
 
 /// A heading for all variants together, which claims no more than the verdicts.
@@ -410,32 +379,22 @@ mod tests {
 
     #[test]
     fn the_part_that_makes_most_of_the_saving_is_named_with_both_its_sizes() {
-        let before = [(PartKind::SlotsLive, 30 * MB), (PartKind::MallocFree, 42_800_000)];
-        let after = [(PartKind::SlotsLive, 26 * MB), (PartKind::MallocFree, 6 * MB)];
-        let found = compared(&ledger(&before, 0), &ledger(&after, 0));
-        assert_eq!(
-            found.sentence(),
-            "malloc free 42.8 → 6.0 MB is nearly all of the 40.8 MB saved (medians over 3 blocks)"
-        );
-        let grown = [(PartKind::SlotsLive, 46 * MB), (PartKind::MallocFree, 6 * MB)];
-        let found = compared(&ledger(&before, 0), &ledger(&grown, 0));
-        assert_eq!(
-            found.sentence(),
-            "malloc free 42.8 → 6.0 MB is more than the 20.8 MB saved; meanwhile Ruby slots live \
-             grows 30.0 → 46.0 MB (medians over 3 blocks)"
-        );
-        let both = [(PartKind::SlotsLive, 10 * MB), (PartKind::MallocFree, 30 * MB)];
-        assert_eq!(
-            compared(&ledger(&before, 0), &ledger(&both, 0)).sentence(),
-            "Ruby slots live 30.0 → 10.0 MB and malloc free 42.8 → 30.0 MB are the largest parts \
-             of the 32.8 MB saved (medians over 3 blocks)"
-        );
-        let found = compared(&ledger(&after, 0), &ledger(&before, 0));
-        assert!(
-            found
-                .sentence()
-                .ends_with("is nearly all of the 40.8 MB added (medians over 3 blocks)")
-        );
+        let of =
+            |slots, free| ledger(&[(PartKind::SlotsLive, slots), (PartKind::MallocFree, free)], 0);
+        let before = of(30 * MB, 42_800_000);
+        for (slots, share) in [
+            (26, "nearly all of the 40.8 MB saved"),
+            (46, "more than the 20.8 MB saved; meanwhile Ruby slots live grows 30.0 → 46.0 MB"),
+        ] {
+            let sentence = format!("malloc free 42.8 → 6.0 MB is {share} (medians over 3 blocks)");
+            assert_eq!(compared(&before, &of(slots * MB, 6 * MB)).sentence(), sentence);
+        }
+        let both = "Ruby slots live 30.0 → 10.0 MB and malloc free 42.8 → 30.0 MB are the largest \
+                    parts of the 32.8 MB saved (medians over 3 blocks)";
+        assert_eq!(compared(&before, &of(10 * MB, 30 * MB)).sentence(), both);
+        let added = compared(&of(26 * MB, 6 * MB), &before).sentence();
+        let end = "is nearly all of the 40.8 MB added (medians over 3 blocks)";
+        assert!(added.ends_with(end), "{added}");
     }
 
     #[test]
@@ -450,6 +409,10 @@ mod tests {
         let line = parts.iter().find(|line| line["part"] == "jit").unwrap();
         assert_eq!((&line["baseline"], &line["variant"]), (&Value::Null, &json!(5e6)));
         assert_eq!(line["difference"], 5e6);
+        let jit = found.lines.iter().find(|line| line.line == LedgerLine::Part(PartKind::Jit));
+        let jit = jit.unwrap();
+        assert_eq!((jit.baseline, jit.variant), (0.0, 5e6), "zero where only the other has it");
+        assert_eq!(jit.sizes(), [None, Some(5e6)], "it is not listed");
     }
 
     #[test]
@@ -484,15 +447,6 @@ mod tests {
         let neither = [(PartKind::SlotsOrMalloc, 50 * MB)];
         let found = compared(&ledger(&apart, 0), &ledger(&neither, 0));
         assert!(found.sentence().starts_with("Ruby slots and malloc 90.0 → 50.0 MB is nearly all"));
-    }
-
-    #[test]
-    fn a_part_that_only_one_of_both_has_is_zero_in_the_other() {
-        let with_jit = ledger(&[(PartKind::Jit, 5 * MB), (PartKind::MallocLive, MB)], 0);
-        let found = compared(&ledger(&[(PartKind::MallocLive, MB)], 0), &with_jit);
-        let jit = found.lines.iter().find(|line| line.line == LedgerLine::Part(PartKind::Jit));
-        assert_eq!(jit.map(|jit| (jit.baseline, jit.variant)), Some((0.0, 5e6)));
-        assert_eq!(jit.map(PartDifference::sizes), Some([None, Some(5e6)]), "it is not listed");
     }
 
     #[test]

@@ -58,34 +58,21 @@ fn write_growth(out: &mut String, recording: &Recording) -> fmt::Result {
     let length = recording.samples.last().map_or(0.0, |sample| seconds(sample.at_ms));
     writeln!(out, "Growth over {length:.0} s ({})", recording.ended())?;
     // The answer first: what grows, by how much, and who keeps it.
-    if let Some(class) = grown_class(recording) {
-        writeln!(out, "  {}", one_line(&class_in_brief(class)))?;
-    }
-    if let Some(cause) = cause(&recording.growth) {
-        writeln!(out, "  {cause}")?;
-    }
-    if let Some(report) = recording.load().and_then(|load| load.report.as_ref()) {
-        write_load(out, report)?;
-    }
+    let class = grown_class(recording).map(|class| one_line(&class_in_brief(class)));
+    let mut lines: Vec<String> = class.into_iter().chain(cause(&recording.growth)).collect();
+    let load = recording.load().and_then(|load| load.report.as_ref());
+    lines.extend(load.map(load_line));
     if recording.growth.is_empty() {
-        writeln!(out, "  undecided: no figure was measured twice; record for longer")?;
+        lines.push("undecided: no figure was measured twice; record for longer".to_owned());
     }
-    for growth in recording.growth.iter().filter(|growth| !growth.is_undecided()) {
-        writeln!(out, "  {:<14}{}", growth.part.label(), found(growth))?;
-    }
-    if let Some(open) = undecided_parts(&recording.growth) {
-        writeln!(out, "  {open}")?;
-    }
-    for line in outlook_lines(recording) {
-        writeln!(out, "  {line}")?;
-    }
-    for class in recording.end.iter().flat_map(|end| &end.classes).take(CLASSES) {
-        writeln!(out, "  {}", class_sentence(class))?;
-    }
-    match tolerances(&recording.growth).as_str() {
-        "" => Ok(()),
-        tolerances => writeln!(out, "  {tolerances}"),
-    }
+    let decided = recording.growth.iter().filter(|growth| !growth.is_undecided());
+    lines.extend(decided.map(|one| format!("{:<14}{}", one.part.label(), found(one))));
+    lines.extend(undecided_parts(&recording.growth));
+    lines.extend(outlook_lines(recording));
+    let classes = recording.end.iter().flat_map(|end| &end.classes).take(CLASSES);
+    lines.extend(classes.map(class_sentence));
+    lines.extend(Some(tolerances(&recording.growth)).filter(|text| !text.is_empty()));
+    lines.iter().try_for_each(|line| writeln!(out, "  {line}"))
 }
 
 /// The rate so far and what it would mean, and why what Ruby keeps could not be read.
@@ -129,21 +116,19 @@ pub(crate) fn class_sentence(growth: &ClassGrowth) -> String {
     )
 }
 
-fn write_load(out: &mut String, report: &LoadReport) -> fmt::Result {
-    let errors = count(report.errors, "error");
-    match report.completed {
-        0 => write!(out, "  load: no correct response, {errors}")?,
-        completed => write!(out, "  load: {}, {errors}", count(completed, "response"))?,
-    }
-    let (p50, p95) = (metric::LATENCY_P50.id, metric::LATENCY_P95.id);
-    if let (Some(p50), Some(p95)) = (latency(report, p50), latency(report, p95)) {
-        write!(out, ", p50 {p50}, p95 {p95}")?;
-    }
-    writeln!(out)
-}
-
-fn latency(report: &LoadReport, name: &str) -> Option<String> {
-    report.metrics.get(name).map(|&value| Unit::Seconds.show(value))
+fn load_line(report: &LoadReport) -> String {
+    let responses = match report.completed {
+        0 => "no correct response".to_owned(),
+        completed => count(completed, "response"),
+    };
+    let latencies = [metric::LATENCY_P50.id, metric::LATENCY_P95.id];
+    let latencies = match latencies.map(|name| report.metrics.get(name)) {
+        [Some(p50), Some(p95)] => {
+            format!(", p50 {}, p95 {}", Unit::Seconds.show(*p50), Unit::Seconds.show(*p95))
+        }
+        _ => String::new(),
+    };
+    format!("load: {responses}, {}{latencies}", count(report.errors, "error"))
 }
 
 fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
@@ -176,7 +161,7 @@ fn write_cost(out: &mut String, recording: &Recording) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use carat_model::recording::{RecordingEnd, RecordingInfo};
+    use carat_model::recording::RecordingEnd;
     use carat_model::{
         GrowthKind, PartGrowth, ProgressUnit, ReadingEvidence, SamplerCost, TrackedPart,
     };
@@ -184,12 +169,6 @@ mod tests {
 
     #[test]
     fn what_grows_and_who_keeps_it_come_before_the_parts() {
-        let info = RecordingInfo {
-            schema: String::new(),
-            what: "puma".into(),
-            started_ms: 0,
-            command: Vec::new(),
-        };
         let root = Some(WayRoot::Global { name: "$k".into() });
         let class = ClassGrowth {
             class: "Ticket".into(),
@@ -224,7 +203,8 @@ mod tests {
             outlook: None,
             allocations: None,
         };
-        let recording = Recording { growth: vec![part], end: Some(end), ..Recording::new(info) };
+        let recording =
+            Recording { growth: vec![part], end: Some(end), ..crate::testing::recording() };
         let text = growth_text(&recording);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "Growth over 0 s (the time was over)");

@@ -9,34 +9,8 @@ use carat_model::{LoadReport, Results, Unit};
 use carat_stats::summary::median;
 use std::collections::BTreeMap;
 
-/// One route or step under one variant. A figure that no trial has is `None`.
-#[derive(Debug, Clone, PartialEq)]
-struct RouteRow {
-    /// Scenario and step, if it is a step of one, then method and path.
-    name: String,
-    variant: String,
-    /// Trials that report it.
-    trials: usize,
-    /// Median of the correct responses of a trial.
-    responses: f64,
-    /// Requests without a correct response, in all trials together.
-    errors: u64,
-    /// Medians over the trials, in seconds from the intended send; without trials that have too few responses beyond.
-    p50: Option<f64>,
-    p95: Option<f64>,
-    p99: Option<f64>,
-}
-
-/// The values of the trials.
-#[derive(Default)]
-struct RouteValues {
-    responses: Vec<f64>,
-    errors: u64,
-    times: Vec<Times>,
-}
-
-/// Every route or step in the order of the load, and under each every variant; empty if the load has only one route.
-fn route_rows(results: &Results) -> Vec<RouteRow> {
+/// Every route or step in the order of the load, and under each every variant; `None` if the load has only one route.
+pub(crate) fn route_table(results: &Results) -> Option<FactTable> {
     // Of all variants together, so that every table has the same routes in one order.
     let counted = results.trials.iter().filter(|trial| facts::counts(trial));
     let keys = keys(counted.filter_map(|trial| trial.load.as_ref()));
@@ -45,36 +19,28 @@ fn route_rows(results: &Results) -> Vec<RouteRow> {
         for variant in &results.info.variants {
             let trials = facts::counted_trials(results, &variant.name);
             // A variant without the route has no row: zero responses would be a figure.
-            rows.extend(row(trials.filter_map(|trial| trial.load.as_ref()), &variant.name, key));
+            let loads = trials.filter_map(|trial| trial.load.as_ref());
+            rows.extend(row(loads, Some(&variant.name), key));
         }
     }
-    rows
+    table(rows, true)
 }
 
-/// The rows as a table; `None` if the load has only one route.
-pub(crate) fn route_table(results: &Results) -> Option<FactTable> {
-    table(&route_rows(results), true)
-}
-
-/// The routes of a single load; `None` if it has only one.
+/// The routes of a single load, which has no variant; `None` if it has only one.
 pub(crate) fn load_table(load: &LoadReport) -> Option<FactTable> {
-    table(&load_rows(load), false)
+    let keys = keys([load].into_iter());
+    let rows = keys.iter().filter_map(|key| row([load].into_iter(), None, key));
+    table(rows.collect(), false)
 }
 
 /// With columns of variants and trials if the rows are of `several`.
-fn table(rows: &[RouteRow], several: bool) -> Option<FactTable> {
+fn table(rows: Vec<Vec<Cell>>, several: bool) -> Option<FactTable> {
     let mut table = FactTable::new("Every route or step").texts(["route or step"]);
     if several {
         table = table.texts(["variant"]).numbers(["n"]);
     }
     let table = table.numbers(["responses", "errors", "p50", "p95", "p99"]);
-    (!rows.is_empty()).then(|| table.rows(rows.iter().map(|row| row.cells(several))))
-}
-
-/// Every route or step of a single load, which has no variant; empty if it has only one.
-fn load_rows(load: &LoadReport) -> Vec<RouteRow> {
-    let keys = keys([load].into_iter());
-    keys.iter().filter_map(|key| row([load].into_iter(), "", key)).collect()
+    (!rows.is_empty()).then(|| table.rows(rows))
 }
 
 /// What makes a route the same in two trials: scenario, step, whether it was redirected, and the route.
@@ -98,49 +64,35 @@ fn keys<'a>(loads: impl Iterator<Item = &'a LoadReport>) -> Vec<RouteKey> {
     keys.into_iter().map(|(key, _)| key).filter(|_| several).collect()
 }
 
-/// `None` if none of the loads has the route.
+/// The cells of a route: its name, the variant and its trials, the median of the correct responses of a trial, errors of all
+/// trials together, and medians of percentiles. `None` if none of the loads has it.
 fn row<'a>(
     loads: impl Iterator<Item = &'a LoadReport>,
-    variant: &str,
+    variant: Option<&str>,
     wanted: &RouteKey,
-) -> Option<RouteRow> {
-    let mut values = RouteValues::default();
-    for route in loads.flat_map(|load| &load.routes).filter(|route| key(route) == *wanted) {
-        values.responses.push(route.completed as f64);
-        values.errors += route.errors;
-        values.times.extend(route.latency.clone());
+) -> Option<Vec<Cell>> {
+    let routes = loads.flat_map(|load| &load.routes).filter(|route| key(route) == *wanted);
+    let routes: Vec<&RouteReport> = routes.collect();
+    let responses: Vec<f64> = routes.iter().map(|route| route.completed as f64).collect();
+    let errors: u64 = routes.iter().map(|route| route.errors).sum();
+    // Without trials that have too few responses beyond.
+    let median_of = |percentile: fn(&Times) -> Option<f64>| {
+        let times = routes.iter().filter_map(|route| route.latency.as_ref());
+        let values: Vec<f64> = times.filter_map(percentile).collect();
+        Cell::amount(Unit::Seconds, median(&values))
+    };
+    let mut cells = vec![Cell::text(name(wanted))];
+    if let Some(variant) = variant {
+        cells.extend([Cell::text(variant), Cell::count(routes.len())]);
     }
-    Some(RouteRow {
-        name: name(wanted),
-        variant: variant.to_owned(),
-        trials: values.responses.len(),
-        responses: median(&values.responses)?,
-        errors: values.errors,
-        p50: values.median_of(|times| Some(times.p50)),
-        p95: values.median_of(|times| Some(times.p95).filter(|_| has_beyond(times, 0.05))),
-        p99: values.median_of(|times| Some(times.p99).filter(|_| has_beyond(times, 0.01))),
-    })
-}
-
-impl RouteRow {
-    fn cells(&self, several: bool) -> Vec<Cell> {
-        let mut cells = vec![Cell::text(&self.name)];
-        if several {
-            cells.extend([Cell::text(&self.variant), Cell::count(self.trials)]);
-        }
-        cells.extend([
-            Cell::shown(self.responses, |responses| format!("{responses:.0}")),
-            Cell::shown(self.errors as f64, |errors| errors.to_string()),
-        ]);
-        cells.extend([self.p50, self.p95, self.p99].map(|p| Cell::amount(Unit::Seconds, p)));
-        cells
-    }
-}
-
-impl RouteValues {
-    fn median_of(&self, percentile: fn(&Times) -> Option<f64>) -> Option<f64> {
-        median(&self.times.iter().filter_map(percentile).collect::<Vec<f64>>())
-    }
+    cells.extend([
+        Cell::shown(median(&responses)?, |responses| format!("{responses:.0}")),
+        Cell::shown(errors as f64, |errors| errors.to_string()),
+        median_of(|times| Some(times.p50)),
+        median_of(|times| Some(times.p95).filter(|_| has_beyond(times, 0.05))),
+        median_of(|times| Some(times.p99).filter(|_| has_beyond(times, 0.01))),
+    ]);
+    Some(cells)
 }
 
 /// Whether enough responses lie beyond a percentile for it to be known; `share` of them do.
@@ -173,16 +125,13 @@ mod tests {
             ..RouteReport::default()
         };
         let one = LoadReport { routes: vec![route("GET /", 300)], ..LoadReport::default() };
-        assert_eq!(load_rows(&one), []);
+        assert_eq!(load_table(&one), None);
         let two = LoadReport { routes: vec![route("GET /b", 300), route("GET /a", 90)], ..one };
-        let rows = load_rows(&two);
-        assert_eq!(
-            rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
-            ["GET /b", "GET /a"]
-        );
-        assert_eq!((rows[0].responses, rows[0].errors, rows[0].trials), (300.0, 2, 1));
-        assert_eq!((rows[0].p95, rows[0].p99), (Some(0.2), None));
-        assert_eq!((rows[1].p50, rows[1].p95), (Some(0.1), None));
+        let rows = load_table(&two).unwrap().rows;
+        assert_eq!([&rows[0][0].text, &rows[1][0].text], ["GET /b", "GET /a"]);
+        let values = |row: &[Cell]| row[1..].iter().map(|cell| cell.value).collect::<Vec<_>>();
+        assert_eq!(values(&rows[0]), [Some(300.0), Some(2.0), Some(0.1), Some(0.2), None]);
+        assert_eq!(values(&rows[1])[2..], [Some(0.1), None, None]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use carat_model::metric::{
     BROADCAST_COMPLETE_P50, BROADCAST_COMPLETE_P95, BROADCAST_DELIVERY_P50, BROADCAST_DELIVERY_P95,
     BROADCAST_OWN_P95,
 };
-use carat_model::{Results, Sample, Trial, Unit};
+use carat_model::{Metric, Results, Sample, Trial, Unit};
 use carat_stats::summary::median;
 use std::collections::BTreeMap;
 
@@ -16,10 +16,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct StepFigures {
     pub clients: u32,
-    /// Seconds until every connection had a broadcast, median.
-    pub median: Option<f64>,
-    /// Seconds until every connection had a broadcast, 95th percentile.
-    pub complete: Option<f64>,
+    /// Seconds until every connection had a broadcast, median and 95th percentile.
+    pub complete: [Option<f64>; 2],
     /// Seconds until a connection had a broadcast, median and 95th percentile.
     pub delivery: [Option<f64>; 2],
     /// Seconds until the sender had its own result, 95th percentile.
@@ -28,40 +26,27 @@ pub(crate) struct StepFigures {
     pub memory: Option<f64>,
 }
 
-/// The values of the trials at one number of connections.
-#[derive(Default)]
-struct StepValues {
-    median: Vec<f64>,
-    complete: Vec<f64>,
-    delivery: [Vec<f64>; 2],
-    own: Vec<f64>,
-    memory: Vec<f64>,
-}
-
 /// The figures of one variant, fewest connections first; empty without steps.
 pub(crate) fn step_figures(results: &Results, variant: &str) -> Vec<StepFigures> {
-    let mut steps: BTreeMap<u32, StepValues> = BTreeMap::new();
+    let mut all: BTreeMap<u32, Vec<(&Trial, &StepReport)>> = BTreeMap::new();
     for trial in facts::counted_trials(results, variant) {
         for step in trial.load.iter().flat_map(|load| &load.steps) {
-            let values = steps.entry(step.clients).or_default();
-            values.median.extend(BROADCAST_COMPLETE_P50.at_step(step));
-            values.complete.extend(BROADCAST_COMPLETE_P95.at_step(step));
-            for (values, of) in
-                values.delivery.iter_mut().zip([&BROADCAST_DELIVERY_P50, &BROADCAST_DELIVERY_P95])
-            {
-                values.extend(of.at_step(step));
-            }
-            values.own.extend(BROADCAST_OWN_P95.at_step(step));
-            values.memory.extend(memory_at(trial, step));
+            all.entry(step.clients).or_default().push((trial, step));
         }
     }
-    let figures = steps.into_iter().map(|(clients, values)| StepFigures {
-        clients,
-        median: median(&values.median),
-        complete: median(&values.complete),
-        delivery: values.delivery.map(|values| median(&values)),
-        own: median(&values.own),
-        memory: median(&values.memory),
+    let figures = all.into_iter().map(|(clients, steps)| {
+        let median_of = |metric: &Metric| {
+            let values = steps.iter().filter_map(|(_, step)| metric.at_step(step));
+            median(&values.collect::<Vec<f64>>())
+        };
+        let memory = steps.iter().filter_map(|(trial, step)| memory_at(trial, step));
+        StepFigures {
+            clients,
+            complete: [&BROADCAST_COMPLETE_P50, &BROADCAST_COMPLETE_P95].map(median_of),
+            delivery: [&BROADCAST_DELIVERY_P50, &BROADCAST_DELIVERY_P95].map(median_of),
+            own: median_of(&BROADCAST_OWN_P95),
+            memory: median(&memory.collect::<Vec<f64>>()),
+        }
     });
     figures.collect()
 }
@@ -73,10 +58,10 @@ pub(crate) fn step_table(results: &Results) -> Option<FactTable> {
         .flat_map(|one| step_figures(results, &one.name).into_iter().map(|step| (&*one.name, step)))
         .collect();
     // A load whose connections are not followed to the last knows single deliveries only.
-    let is_complete = all.iter().any(|(_, step)| step.complete.is_some());
+    let is_complete = all.iter().any(|(_, step)| step.complete[1].is_some());
     let what = if is_complete { "complete" } else { "delivered" };
     let rows = all.into_iter().map(|(variant, step)| {
-        let [median, p95] = if is_complete { [step.median, step.complete] } else { step.delivery };
+        let [median, p95] = if is_complete { step.complete } else { step.delivery };
         vec![
             Cell::text(variant),
             Cell::count(step.clients),

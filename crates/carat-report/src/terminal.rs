@@ -8,7 +8,7 @@ use crate::machine_text::machines_sentence;
 use crate::memory_series::{is_resident, memory, memory_band};
 use crate::numbers;
 use crate::standing::in_order;
-use crate::text::{columns, one_line};
+use crate::text::{columns, fill, one_line};
 use crate::verdict::warnings;
 use crate::wording;
 use carat_model::{Results, Unit};
@@ -81,7 +81,7 @@ fn push_memory(out: &mut String, results: &Results) {
         if columns(&name) > NAME {
             let _ = writeln!(out, "  {}", std::mem::take(&mut name));
         }
-        let gap = " ".repeat(widest.saturating_sub(columns(&name)));
+        let gap = fill(&name, widest);
         let _ = writeln!(out, "  {name}{gap}  {}", sparkline(&values, highest));
     }
 }
@@ -97,14 +97,9 @@ fn block(share: f64) -> char {
 }
 
 fn push_context(out: &mut String, results: &Results, width: usize) {
-    let blocks = facts::blocks(results, facts::is_scored);
-    let _ = write!(
-        out,
-        "\n{} of at most {}, order drawn with seed {}",
-        blocks.len(),
-        numbers::count(results.info.max_blocks as usize, "block"),
-        results.info.seed
-    );
+    let (blocks, seed) = (facts::blocks(results, facts::is_scored).len(), results.info.seed);
+    let most = numbers::count(results.info.max_blocks, "block");
+    let _ = write!(out, "\n{blocks} of at most {most}, order drawn with seed {seed}");
     if let Some(level) = numbers::primary_level(results) {
         let _ = write!(out, ", intervals at {level}");
     }

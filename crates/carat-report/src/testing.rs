@@ -1,7 +1,8 @@
 //! Results, conclusions and estimates for the tests of this crate.
 
+use carat_model::recording::RecordingInfo;
 use carat_model::{
-    Conclusion, Estimate, ExperimentInfo, Results, Role, Trial, Variant, Verdict, metric,
+    Conclusion, Estimate, ExperimentInfo, Recording, Results, Role, Trial, Variant, Verdict, metric,
 };
 use std::collections::BTreeMap;
 
@@ -58,6 +59,12 @@ pub(crate) fn info(variants: &[&str]) -> ExperimentInfo {
         guards: BTreeMap::new(),
         fleet: None,
     }
+}
+
+/// A recording of a server without samples.
+pub(crate) fn recording() -> Recording {
+    let (schema, what) = (String::new(), "puma".into());
+    Recording::new(RecordingInfo { schema, what, started_ms: 0, command: Vec::new() })
 }
 
 /// Results from which nothing is concluded yet.

@@ -59,11 +59,19 @@ pub fn columns(text: &str) -> usize {
     text.width()
 }
 
+/// Spaces that fill a text up to that many columns. Wide characters take two, so the width of a format would be wrong.
+pub(crate) fn fill(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(columns(text)))
+}
+
+/// A Unix time in UTC; `None` beyond what a calendar has.
+pub(crate) fn utc(unix_ms: u64) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp(i64::try_from(unix_ms / 1000).ok()?).ok()
+}
+
 /// The date of a Unix time in UTC, such as 2026-11-21.
 pub fn day(unix_ms: u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1000).ok();
-    let time = seconds.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
-    time.map_or_else(|| "unknown date".to_owned(), |time| time.date().to_string())
+    utc(unix_ms).map_or_else(|| "unknown date".to_owned(), |time| time.date().to_string())
 }
 
 #[cfg(test)]

@@ -76,18 +76,11 @@ pub(crate) fn change_text(outcome: &TuneOutcome, metric: usize, change: Option<f
 /// Places of the configurations that no other configuration beats, nor the default, in one of these metrics without being
 /// worse in another; the best in the first metric comes first. One whose trials lack a metric is left out.
 pub(crate) fn front(outcome: &TuneOutcome, metrics: &[usize]) -> Vec<usize> {
-    let costs: Vec<(usize, Vec<f64>)> = outcome
-        .tried
-        .iter()
-        .enumerate()
-        .filter_map(|(place, tried)| {
-            let costs: Option<Vec<f64>> = metrics
-                .iter()
-                .map(|&metric| Some(worse(outcome, metric) * (*tried.changes.get(metric)?)?))
-                .collect();
-            Some((place, costs?))
-        })
-        .collect();
+    let costs = (0..outcome.tried.len()).filter_map(|place| {
+        let costs = metrics.iter().map(|&metric| cost(outcome, place, metric));
+        Some((place, costs.collect::<Option<Vec<f64>>>()?))
+    });
+    let costs: Vec<(usize, Vec<f64>)> = costs.collect();
     // The default counts as tried: what it beats is no choice.
     let default = vec![0.0; metrics.len()];
     let mut front: Vec<&(usize, Vec<f64>)> = costs
@@ -115,32 +108,28 @@ fn beats(one: &[f64], other: &[f64]) -> bool {
 /// without the metric last.
 pub(crate) fn by_goal(outcome: &TuneOutcome) -> Vec<usize> {
     let mut places: Vec<usize> = (0..outcome.tried.len()).collect();
-    places.sort_by(|one, other| goal_cost(outcome, *one).total_cmp(&goal_cost(outcome, *other)));
+    let goal = |place: usize| cost(outcome, place, 0).unwrap_or(f64::INFINITY);
+    places.sort_by(|one, other| goal(*one).total_cmp(&goal(*other)));
     limits_first(outcome, &mut places);
     // Stable: the order within both groups stays.
-    places.sort_by_key(|place| goal_cost(outcome, *place).is_infinite());
+    places.sort_by_key(|place| goal(*place).is_infinite());
     places
 }
 
-/// Moves configurations whose trials are beyond a limit after the others.
+/// Moves configurations after the others whose median is beyond a limit or unknown.
 pub(crate) fn limits_first(outcome: &TuneOutcome, places: &mut [usize]) {
-    places.sort_by_key(|place| is_beyond_limit(outcome, *place));
-}
-
-/// Whether the median of a configuration's trials is beyond a limit, or unknown.
-pub(crate) fn is_beyond_limit(outcome: &TuneOutcome, place: usize) -> bool {
-    let changes = &outcome.tried[place].changes;
-    outcome.metrics.iter().enumerate().any(|(metric, shown)| {
-        let change = changes.get(metric).copied().flatten();
-        shown.guard.is_some_and(|limit| {
-            change.is_none_or(|change| worse(outcome, metric) * change > limit)
+    places.sort_by_key(|place| {
+        outcome.metrics.iter().enumerate().any(|(metric, shown)| {
+            let cost = cost(outcome, *place, metric);
+            shown.guard.is_some_and(|limit| cost.is_none_or(|cost| cost > limit))
         })
-    })
+    });
 }
 
-fn goal_cost(outcome: &TuneOutcome, place: usize) -> f64 {
-    let change = outcome.tried[place].changes.first().copied().flatten();
-    change.map_or(f64::INFINITY, |change| worse(outcome, 0) * change)
+/// The change of a metric, more of which is worse; `None` if it is unknown.
+fn cost(outcome: &TuneOutcome, place: usize, metric: usize) -> Option<f64> {
+    let change = outcome.tried[place].changes.get(metric).copied().flatten()?;
+    Some(worse(outcome, metric) * change)
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use crate::text::{shorten, written};
 use crate::tune_facts::{change_text, commands, front, headline, limits_first};
 use carat_analysis::{AblatedSetting, Attempt, Hint, TuneOutcome};
 use carat_model::Conclusion;
-use carat_redact::Audience;
-use carat_redact::{SearchReport, redact_search};
+use carat_redact::{Audience, SearchReport, redact_search};
 use std::fmt::{self, Write};
 
 /// Configurations of the front that are listed.
@@ -22,30 +21,25 @@ const FAILURE: usize = 120;
 
 /// The outcome of a search: the answer, with every table if `details` are wanted, and last the command to use.
 pub fn tune_text(report: &SearchReport, details: bool) -> String {
-    written(|out| write_outcome(out, &redact_search(report, Audience::Own), details))
-}
-
-fn write_outcome(out: &mut String, report: &SearchReport, details: bool) -> fmt::Result {
+    let report = &redact_search(report, Audience::Own);
     let outcome = &report.outcome;
-    // In the order of time: the answer comes after what failed before it.
-    for attempt in &outcome.attempts {
-        write_attempt(out, attempt)?;
-    }
-    writeln!(out, "{}", headline(outcome).whole())?;
-    if let Some(found) = &outcome.recommendation {
-        write_conclusions(out, &found.conclusions)?;
-    }
-    write_failures(out, outcome, if details { LISTED } else { FAILURES })?;
-    if details {
-        write_details(out, outcome)?;
-    }
-    writeln!(out, "\n{}, {}", count(outcome.trials, "trial"), duration(outcome.seconds))?;
-    let lines = outcome.recommendation.iter().flat_map(|found| commands(report, found));
-    // Last, where it is still to be seen when a long text has scrolled away.
-    for (line, label) in lines.zip(["Use it", "Or"]) {
-        writeln!(out, "{label:<11}{line}")?;
-    }
-    Ok(())
+    written(|out| {
+        // In the order of time: the answer comes after what failed before it.
+        outcome.attempts.iter().try_for_each(|attempt| write_attempt(out, attempt))?;
+        writeln!(out, "{}", headline(outcome).whole())?;
+        if let Some(found) = &outcome.recommendation {
+            write_conclusions(out, &found.conclusions)?;
+        }
+        write_failures(out, outcome, if details { LISTED } else { FAILURES })?;
+        if details {
+            write_details(out, outcome)?;
+        }
+        writeln!(out, "\n{}, {}", count(outcome.trials, "trial"), duration(outcome.seconds))?;
+        let lines = outcome.recommendation.iter().flat_map(|found| commands(report, found));
+        // Last, where it is still to be seen when a long text has scrolled away.
+        let mut labelled = lines.zip(["Use it", "Or"]);
+        labelled.try_for_each(|(line, label)| writeln!(out, "{label:<11}{line}"))
+    })
 }
 
 fn write_details(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
@@ -88,12 +82,12 @@ fn write_ablation(out: &mut String, ablation: &[AblatedSetting]) -> fmt::Result 
         "\nThe recommended configuration without each of its settings (hints: only the whole was confirmed):"
     )?;
     for AblatedSetting { setting, conclusion } in ablation {
-        let figures = conclusion.estimate.as_ref().map_or_else(
-            || "too few blocks for an interval".to_owned(),
-            |found| estimate(&conclusion.metric, found),
-        );
-        let blocks = count(conclusion.blocks as usize, "block");
-        writeln!(out, "  without {setting:<32} {} {figures}, {blocks}", conclusion.metric)?;
+        let (metric, blocks) = (&conclusion.metric, count(conclusion.blocks, "block"));
+        let figures = match &conclusion.estimate {
+            Some(found) => estimate(metric, found),
+            None => "too few blocks for an interval".to_owned(),
+        };
+        writeln!(out, "  without {setting:<32} {metric} {figures}, {blocks}")?;
     }
     Ok(())
 }
@@ -133,8 +127,7 @@ fn write_front(out: &mut String, outcome: &TuneOutcome) -> fmt::Result {
         count(all, "configuration"),
         front.len()
     )?;
-    let names = outcome.metrics.iter().map(|shown| shown.metric.as_str());
-    let names: Vec<&str> = names.collect();
+    let names: Vec<&str> = outcome.metrics.iter().map(|shown| shown.metric.as_str()).collect();
     writeln!(out, "    {:>6}  {}  configuration", "trials", names.join("  "))?;
     for place in listed {
         let tried = &outcome.tried[place];
@@ -155,17 +148,15 @@ fn write_failures(out: &mut String, outcome: &TuneOutcome, most: usize) -> fmt::
     if !outcome.failing.is_empty() {
         writeln!(out, "\nThe server fails with: {}", outcome.failing.join(", "))?;
     }
-    let failed: Vec<(&str, &str)> = outcome
-        .tried
-        .iter()
-        .filter_map(|tried| Some((tried.text.as_str(), tried.failure.as_deref()?)))
-        .collect();
-    if failed.is_empty() {
+    let tried = outcome.tried.iter();
+    let failed = tried.filter_map(|one| Some((one.text.as_str(), one.failure.as_deref()?)));
+    let some = failed.clone().count();
+    if some == 0 {
         return Ok(());
     }
-    let (all, some) = (outcome.tried.len(), failed.len());
-    writeln!(out, "\nTrials failed under {some} of {}:", count(all, "configuration"))?;
-    for (text, failure) in failed.iter().take(most) {
+    let all = count(outcome.tried.len(), "configuration");
+    writeln!(out, "\nTrials failed under {some} of {all}:")?;
+    for (text, failure) in failed.take(most) {
         // The first line has the error; behind it Ruby prints the backtrace.
         let failure = shorten(failure.lines().next().unwrap_or_default(), FAILURE);
         writeln!(out, "  {}: {failure}", shorten(text, CONFIGURATION))?;

@@ -2,6 +2,7 @@
 
 use crate::census_cells::share_of;
 use crate::layout::{INDENTED, Style, table_text};
+use crate::lists::grouped_by_key;
 use crate::table::{Cell, FactTable};
 use crate::text::{one_line, written};
 use carat_model::{Bytes, Unit};
@@ -17,15 +18,12 @@ pub fn unshared_text(tables: &[UnsharedTable]) -> String {
 }
 
 fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
-    let all = memory(table);
+    let UnsharedTable { child, parent, .. } = table;
+    let [private, all] = [table.private_bytes, memory(table)].map(Bytes);
+    let share = share_of(private.0, all.0);
     writeln!(
         out,
-        "\nWhy process {} has private memory, compared with its parent {}: {} private of {} ({})",
-        table.child,
-        table.parent,
-        Bytes(table.private_bytes),
-        Bytes(all),
-        share_of(table.private_bytes, all)
+        "\nWhy process {child} has private memory, compared with its parent {parent}: {private} private of {all} ({share})"
     )?;
     let style = Style { width: usize::MAX, ..Style::default() };
     write!(out, "{}", table_text(&causes(table), style, INDENTED))?;
@@ -34,23 +32,18 @@ fn write_table(out: &mut String, table: &UnsharedTable) -> fmt::Result {
         "  touches: pages on which the cause occurs; alone: pages that would still be shared without it"
     )?;
     write_remedies(out, table)?;
-    if let Some(parted) = table.parted_bytes.filter(|&parted| parted > 0) {
-        writeln!(
-            out,
-            "  {} are shared with other processes but not with the parent, which wrote to them",
-            Bytes(parted)
-        )?;
-    }
-    if !table.frames_known {
-        writeln!(
-            out,
-            "  page frames are hidden (CAP_SYS_ADMIN): pages that several children share count as shared with the parent"
-        )?;
-    }
-    for reason in &table.unknown {
-        writeln!(out, "  unknown: {}", one_line(reason))?;
-    }
-    Ok(())
+    let parted = table.parted_bytes.map(Bytes).filter(|parted| parted.0 > 0);
+    let parted = parted.map(|bytes| {
+        format!(
+            "{bytes} are shared with other processes but not with the parent, which wrote to them"
+        )
+    });
+    let hidden = "page frames are hidden (CAP_SYS_ADMIN): pages that several children share count as \
+                  shared with the parent";
+    let hidden = (!table.frames_known).then(|| hidden.to_owned());
+    let unknown = table.unknown.iter().map(|reason| format!("unknown: {}", one_line(reason)));
+    let mut lines = parted.into_iter().chain(hidden).chain(unknown);
+    lines.try_for_each(|line| writeln!(out, "  {line}"))
 }
 
 /// A row for each cause.
@@ -80,16 +73,11 @@ fn memory(table: &UnsharedTable) -> u64 {
 
 /// What helps, the largest amount first; what could save little is not worth a line.
 fn write_remedies(out: &mut String, table: &UnsharedTable) -> fmt::Result {
-    let mut sums: Vec<(Remedy, f64)> = Vec::new();
+    let remedies = table.causes.iter().filter_map(|share| Some((share.remedy?, share.bytes)));
     // Several causes can have one remedy, which saves the sum.
-    for (remedy, bytes) in
-        table.causes.iter().filter_map(|share| Some((share.remedy?, share.bytes)))
-    {
-        match sums.iter_mut().find(|(known, _)| *known == remedy) {
-            Some((_, sum)) => *sum += bytes,
-            None => sums.push((remedy, bytes)),
-        }
-    }
+    let sums = grouped_by_key(remedies).into_iter();
+    let mut sums: Vec<(Remedy, f64)> =
+        sums.map(|(remedy, bytes)| (remedy, bytes.iter().sum())).collect();
     sums.sort_by(|one, other| other.1.total_cmp(&one.1));
     // Against the whole process: a remedy must be worth a restart.
     let least = memory(table) as f64 * WORTHWHILE;

@@ -39,11 +39,8 @@ pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
     let planned = plan.get("variant")?.as_array()?.iter().filter_map(toml::Value::as_table);
     let planned =
         planned.clone().find(|one| one.get("name").and_then(toml::Value::as_str) == Some(name))?;
-    let others: Vec<String> = planned
-        .keys()
-        .filter(|key| !APPLIED.contains(&key.as_str()))
-        .map(|key| format!("`{key}`"))
-        .collect();
+    let others = planned.keys().filter(|key| !APPLIED.contains(&key.as_str()));
+    let others: Vec<String> = others.map(|key| format!("`{key}`")).collect();
     // A command that does half of what was measured would not save what was measured.
     if !others.is_empty() {
         return Some(UseIt::Beyond(format!("{name} also changes {}", others.join(" and "))));
@@ -211,12 +208,10 @@ mod tests {
             ("", &[], None),
             ("", &[("warm_paths", "[hidden]")], None),
         ] {
-            assert_eq!(
-                use_it(&info(&format!("{server}{keys}"), settings), "a"),
-                expected,
-                "{keys}"
-            );
+            let info = info(&format!("{server}{keys}"), settings);
+            assert_eq!(use_it(&info, "a"), expected, "{keys}");
         }
+        let with_arenas = |plan: &str| use_it(&info(plan, &[("arena_max", "2")]), "a");
         for (words, expected) in [
             ("'puma', '-p', '{port}', '-C', 'puma.rb'", "puma -C puma.rb"),
             ("'puma', '--bind=tcp://127.0.0.1:{port}'", "puma"),
@@ -224,24 +219,16 @@ mod tests {
             ("'{root}/serve'", "COMMAND"),
         ] {
             let placed = format!("[server]\ncommand = [{words}]\n[[variant]]\nname = 'a'\n");
-            assert_eq!(
-                use_it(&info(&placed, &[("arena_max", "2")]), "a"),
-                command(&format!("carat exec arena_max=2 -- {expected}"))
-            );
+            let line = format!("carat exec arena_max=2 -- {expected}");
+            assert_eq!(with_arenas(&placed), command(&line));
         }
         let env = r#"{ RACK_ENV = "production", PORT = "{port}", API_KEY = "k", OPTIONS = '{"a": 1}', FEED = "[hidden]" }"#;
         let placed =
             format!("[server]\ncommand = ['puma']\nenv = {env}\n[[variant]]\nname = 'a'\n");
         // What only a trial has, and what is secret, is the reader's own.
-        assert_eq!(
-            use_it(&info(&placed, &[("arena_max", "2")]), "a"),
-            Some(UseIt::Command {
-                line:
-                    r#"env 'OPTIONS={"a": 1}' RACK_ENV=production carat exec arena_max=2 -- puma"#
-                        .into(),
-                left_out: Some("with your own API_KEY and FEED".into()),
-            })
-        );
-        assert_eq!(use_it(&info("not TOML [", &[("arena_max", "2")]), "a"), None);
+        let line = r#"env 'OPTIONS={"a": 1}' RACK_ENV=production carat exec arena_max=2 -- puma"#;
+        let left_out = Some("with your own API_KEY and FEED".into());
+        assert_eq!(with_arenas(&placed), Some(UseIt::Command { line: line.into(), left_out }));
+        assert_eq!(with_arenas("not TOML ["), None);
     }
 }

@@ -1,38 +1,25 @@
 //! Growth of every variant's memory, as text.
 
-use crate::text::written;
 use carat_analysis::growth::{
     cause, found, innermost_growth, sentence, tolerances, undecided_parts, what_decides,
 };
 use carat_model::{PartGrowth, Results, TrackedPart, VariantGrowth};
-use std::fmt::{self, Write};
 
 /// A line for every part of every variant's memory during the load.
 pub fn variant_growth_text(results: &Results) -> String {
-    written(|out| write_growth(out, results))
-}
-
-fn write_growth(out: &mut String, results: &Results) -> fmt::Result {
-    writeln!(out, "\nDuring the load, all trials of a variant together:")?;
-    for growth in &results.growth {
-        for part in growth.parts.iter().filter(|part| !part.is_undecided()) {
-            writeln!(out, "  {}: {}", growth.variant, sentence(part))?;
-        }
-        if let Some(open) = undecided_parts(&growth.parts) {
-            writeln!(out, "  {}: {open}", growth.variant)?;
-        }
-        if let Some(cause) = cause(&growth.parts) {
-            writeln!(out, "  {}: {cause}", growth.variant)?;
+    let mut out = "\nDuring the load, all trials of a variant together:\n".to_owned();
+    for VariantGrowth { variant, parts } in &results.growth {
+        let decided = parts.iter().filter(|part| !part.is_undecided()).map(sentence);
+        for line in decided.chain(undecided_parts(parts)).chain(cause(parts)) {
+            out += &format!("  {variant}: {line}\n");
         }
     }
-    let tolerances = results.growth.first().map(|growth| tolerances(&growth.parts));
-    if let Some(tolerances) = tolerances.filter(|text| !text.is_empty()) {
-        writeln!(out, "  {tolerances}")?;
+    match results.growth.first().map(|growth| tolerances(&growth.parts)) {
+        None => out += "  no samples during the load\n",
+        Some(tolerances) if tolerances.is_empty() => {}
+        Some(tolerances) => out += &format!("  {tolerances}\n"),
     }
-    if results.growth.is_empty() {
-        writeln!(out, "  no samples during the load")?;
-    }
-    Ok(())
+    out
 }
 
 /// The growth of the memory of every variant, a line each.

@@ -4,6 +4,7 @@
 
 use crate::facts::{self, proven};
 use crate::layout::name;
+use crate::lists::grouped_by_key;
 use crate::machine_text::{differing, differs_by_machine};
 use crate::mark::Mark;
 use crate::moments::phrase;
@@ -38,7 +39,7 @@ pub(crate) struct VerdictTable {
     pub open: Option<OpenVerdict>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct VerdictRow {
     pub variant: String,
     /// Its place among the variants, which gives its colour.
@@ -121,13 +122,8 @@ impl VerdictRow {
             place,
             value: summary.map(|found| facts::unit(metric).show(found.median)),
             mark: sentence.as_ref().map(|sentence| sentence.mark),
-            change: None,
-            interval: None,
-            estimate: None,
-            remark: None,
-            guards: Vec::new(),
-            controls: Vec::new(),
             sentence,
+            ..Self::default()
         };
         if place > 0 {
             row.compare(results);
@@ -137,7 +133,9 @@ impl VerdictRow {
 
     fn compare(&mut self, results: &Results) {
         let (variant, metric) = (self.variant.as_str(), results.info.primary.as_str());
-        self.guards = guards(results, variant);
+        self.guards = facts::guards(results, variant).map(guard).collect();
+        // Broken guards first: they decide whether the rest matters.
+        self.guards.sort_by_key(|cell| cell.passed != Some(false));
         self.controls = facts::against_controls(results, metric)
             .filter(|compared| compared.conclusion.variant == variant)
             .map(|compared| against_control(&compared.control, &compared.conclusion))
@@ -149,28 +147,20 @@ impl VerdictRow {
         }
         let found = facts::conclusion(results, variant, metric);
         self.estimate = found.and_then(proven);
-        (self.change, self.interval) = match &self.estimate {
-            Some(found) => {
-                let (change, interval) = numbers::change_and_interval(metric, found);
-                (Some(change), Some(interval))
-            }
-            None => (found.and_then(|one| Some(typical_so_far(results, one)?.0)), None),
-        };
-        self.remark = match found {
+        let estimate = self.estimate.as_ref();
+        let (change, interval) =
+            estimate.map(|found| numbers::change_and_interval(metric, found)).unzip();
+        self.change = change.or_else(|| Some(typical_so_far(results, found?)?.0));
+        self.interval = interval;
+        self.remark = match found.map(|found| found.verdict) {
             None => Some("not compared".to_owned()),
-            Some(_) if self.estimate.is_none() => None,
-            Some(found) => remark(results, found),
+            Some(_) if estimate.is_none() => None,
+            Some(Verdict::Undecided) => Some("undecided".to_owned()),
+            Some(Verdict::Equivalent) => {
+                Some(format!("below {} does not matter", numbers::limit(results.info.margin)))
+            }
+            Some(_) => None,
         };
-    }
-}
-
-fn remark(results: &Results, found: &Conclusion) -> Option<String> {
-    match found.verdict {
-        Verdict::Undecided => Some("undecided".to_owned()),
-        Verdict::Equivalent => {
-            Some(format!("below {} does not matter", numbers::limit(results.info.margin)))
-        }
-        _ => None,
     }
 }
 
@@ -201,9 +191,8 @@ fn processes(results: &Results) -> Option<usize> {
 
 /// The blocks of the comparisons with the baseline: `7 blocks`, `18 to 22 blocks`.
 fn blocks(results: &Results) -> Option<String> {
-    let primary = primaries(results);
-    let (low, high) =
-        (primary.clone().map(|one| one.blocks).min()?, primary.map(|one| one.blocks).max()?);
+    let blocks = primaries(results).map(|one| one.blocks);
+    let (low, high) = (blocks.clone().min()?, blocks.max()?);
     match low == high {
         true => Some(count(low as usize, "block")),
         false => Some(format!("{low} to {high} blocks")),
@@ -212,24 +201,12 @@ fn blocks(results: &Results) -> Option<String> {
 
 /// The comparisons with the baseline in the primary metric.
 fn primaries(results: &Results) -> impl Iterator<Item = &Conclusion> + Clone {
-    let primary = &results.info.primary;
-    results
-        .conclusions
-        .iter()
-        .filter(move |one| one.metric == *primary && one.role == Role::Primary)
-}
-
-fn guards(results: &Results, variant: &str) -> Vec<GuardCell> {
-    let mut cells: Vec<GuardCell> = facts::guards(results, variant).map(guard).collect();
-    // Broken guards first: they decide whether the rest matters.
-    cells.sort_by_key(|cell| cell.passed != Some(false));
-    cells
+    let all = results.conclusions.iter();
+    all.filter(move |one| one.metric == results.info.primary && one.role == Role::Primary)
 }
 
 fn guard(guard: &Conclusion) -> GuardCell {
-    let Some(limit) = numbers::guard_limit(guard) else {
-        return GuardCell { text: String::new(), passed: guard.guard_passed };
-    };
+    let limit = numbers::guard_limit(guard).unwrap_or_default();
     let metric = guard.metric.as_str();
     let noun = short(metric);
     let text = match (guard.guard_passed, &proven(guard)) {
@@ -306,20 +283,11 @@ fn is_against_medians(results: &Results, variant: &str) -> bool {
 
 /// Texts about variants, each text once: `jemalloc, prefork: the text (×14)`. One about no variant has an empty name.
 fn merged<'a>(all: impl Iterator<Item = (&'a str, String, usize)>) -> Vec<String> {
-    let mut found: Vec<(Vec<&str>, String, usize)> = Vec::new();
-    for (variant, text, times) in all {
-        match found.iter_mut().find(|(_, known, _)| *known == text) {
-            Some((variants, _, counted)) => {
-                *counted += times;
-                if !variants.contains(&variant) {
-                    variants.push(variant);
-                }
-            }
-            None => found.push((vec![variant], text, times)),
-        }
-    }
-    let lines = found.into_iter().map(|(variants, text, times)| {
-        let names: Vec<&str> = variants.into_iter().filter(|name| !name.is_empty()).collect();
+    let by_text = grouped_by_key(all.map(|(variant, text, times)| (text, (variant, times))));
+    let lines = by_text.into_iter().map(|(text, said)| {
+        let times: usize = said.iter().map(|(_, times)| times).sum();
+        let named = said.into_iter().filter(|(variant, _)| !variant.is_empty());
+        let names: Vec<&str> = grouped_by_key(named).into_iter().map(|(name, _)| name).collect();
         let of = if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) };
         let times = if times > 1 { format!(" (×{times})") } else { String::new() };
         format!("{of}{text}{times}")
@@ -357,10 +325,10 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     }
     let has = count(most as usize, "block");
     let names = first_names(open.iter().map(|one| subject(one)), NAMES);
-    // A run that had all its blocks cannot be continued.
     let most_allowed = results.info.max_blocks;
-    let most_allowed = Some(most_allowed).filter(|most| (ran.len() as u32) < *most).unwrap_or(0);
-    let within = |blocks: u32| match blocks <= most_allowed {
+    // A run that had all its blocks cannot be continued.
+    let is_allowed = |blocks| (ran.len() as u32) < most_allowed && blocks <= most_allowed;
+    let within = |blocks: u32| match is_allowed(blocks) {
         true => FurtherBlocks::Allowed,
         false => FurtherBlocks::Anew,
     };
@@ -460,12 +428,8 @@ mod tests {
             assert_eq!((row.mark, row.guards[0].text.as_str()), (Some(mark), guard), "{verdict:?}");
             let sentence = row.sentence.as_ref().unwrap();
             assert_eq!(sentence.mark, mark);
-            assert_eq!(
-                sentence.rest.contains("but its p99"),
-                passed == Some(false),
-                "{}",
-                sentence.rest
-            );
+            let breaks_guard = sentence.rest.contains("but its p99");
+            assert_eq!(breaks_guard, passed == Some(false), "{}", sentence.rest);
             let cells = [&row.value, &row.change, &row.interval].map(|cell| cell.as_deref());
             assert_eq!(cells, [Some("200.0 MB"), Some("−50.0 %"), Some("−51.0 to −49.0")]);
         }
@@ -533,39 +497,22 @@ mod tests {
 
     #[test]
     fn an_open_verdict_says_when_it_is_decided_or_that_this_is_not_known() {
-        for (forecast, most, text, further) in [
-            (
-                None,
-                20,
-                "b: 3 blocks did not decide; after how many blocks it is decided is not known yet",
-                FurtherBlocks::Anew,
-            ),
-            (
-                Some(BlockForecast { low: 10, high: Some(15) }),
-                20,
-                "b: 3 blocks did not decide; probably decided after 10 to 15 blocks",
-                FurtherBlocks::Allowed,
-            ),
-            (
-                Some(BlockForecast { low: 10, high: Some(33) }),
-                20,
-                "b: 3 blocks did not decide; probably decided after 10 to 33 blocks",
-                FurtherBlocks::Anew,
-            ),
-            (
-                Some(BlockForecast { low: 3, high: Some(3) }),
-                3,
-                "b: 3 blocks did not decide; probably decided after 3 blocks",
-                FurtherBlocks::Anew,
-            ),
+        use FurtherBlocks::{Allowed, Anew};
+        for (range, most, when, further) in [
+            (None, 20, "after how many blocks it is decided is not known yet", Anew),
+            (Some((10, 15)), 20, "probably decided after 10 to 15 blocks", Allowed),
+            (Some((10, 33)), 20, "probably decided after 10 to 33 blocks", Anew),
+            (Some((3, 3)), 3, "probably decided after 3 blocks", Anew),
         ] {
+            let forecast = range.map(|(low, high)| BlockForecast { low, high: Some(high) });
             let found = Some(estimate(-0.1, -0.01, 0.1));
             let open = Conclusion { forecast, ..conclusion(Verdict::Undecided, found) };
             let mut results = results(vec![open]);
             results.info.max_blocks = most;
-            let open = VerdictTable::new(&results).open.unwrap();
-            let blocks = forecast.and_then(|forecast| forecast.high);
-            assert_eq!((open.text.as_str(), open.blocks, open.further), (text, blocks, further));
+            let text = format!("b: 3 blocks did not decide; {when}");
+            let blocks = range.map(|(_, high)| high);
+            let open = VerdictTable::new(&results).open;
+            assert_eq!(open, Some(OpenVerdict { text, blocks, further }));
         }
     }
 

@@ -4,7 +4,7 @@ use crate::facts;
 use crate::layout::{MIN_WIDTH, NAME, Style, name, push_wrapped};
 use crate::machine_text::machines_sentence;
 use crate::standing::in_order;
-use crate::text::{columns, one_line};
+use crate::text::{columns, fill, one_line};
 use crate::use_it::UseIt;
 use crate::verdict::{FurtherBlocks, OpenVerdict, VerdictRow, VerdictTable};
 use carat_model::Results;
@@ -125,7 +125,7 @@ fn extras(row: &VerdictRow) -> Vec<String> {
 }
 
 fn padded(text: &str, width: usize, right: bool) -> String {
-    let gap = " ".repeat(width.saturating_sub(columns(text)));
+    let gap = fill(text, width);
     if right { format!("{gap}{text}") } else { format!("{text}{gap}") }
 }
 

@@ -1,18 +1,20 @@
 //! What `carat watch` kept, as text: the last words of processes, and a period.
 
 use crate::layout::{LEFT, Style, table_text};
+use crate::lists::largest_first;
 use crate::numbers::{
-    bytes_change, duration, grouped_count, or_dash, or_question_mark, short_bytes, signed_bytes,
+    bytes_change, duration, grouped_count, or_dash, or_question_mark, seconds, short_bytes,
+    signed_bytes,
 };
 use crate::table::{Cell, FactTable};
-use crate::text::{columns, one_line, shorten};
+use crate::text::{columns, fill, one_line, shorten, utc};
 use carat_model::watch::{
-    LastWords, WatchCensus, WatchSample, WatchedCurve, WatchedKeeper, WatchedPeriod, WatchedProcess,
+    GroupSample, LastWords, WatchCensus, WatchSample, WatchedCurve, WatchedKeeper, WatchedPeriod,
+    WatchedProcess,
 };
 use carat_model::{Bytes, count, grouped};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use time::OffsetDateTime;
 
 /// Parts and classes that are named, and bytes below which growth is not worth a line.
 const NAMED: usize = 6;
@@ -46,7 +48,7 @@ fn one_text(words: &LastWords, now_ms: u64) -> String {
     let process = &words.process;
     let mut out = String::new();
     if let Some(end) = &process.end {
-        let ago = duration(now_ms.saturating_sub(end.at_ms) as f64 / 1e3);
+        let ago = between(end.at_ms, now_ms);
         let (name, cause) = (watched_name(process), end.cause.words());
         let _ = writeln!(out, "{name} {cause}");
         let _ = writeln!(out, "  when       {}, {ago} ago", moment(end.at_ms));
@@ -56,44 +58,41 @@ fn one_text(words: &LastWords, now_ms: u64) -> String {
     }
     let _ = writeln!(out, "  command    {}", shorten(&one_line(&process.title), TITLE));
     out += &memory(words);
-    if let Some(group) = &words.group {
-        let used = group.used.map_or("?".into(), |used| used.to_string());
-        let _ = match group.limit {
-            Some(limit) => writeln!(
-                out,
-                "  limit      {used} of {limit} used in {} at the last sample",
-                group.group
-            ),
-            None => writeln!(out, "  limit      none in {}", group.group),
+    if let Some(GroupSample { group, used, limit, .. }) = &words.group {
+        let used = or_question_mark(*used);
+        let _ = match limit {
+            Some(limit) => {
+                writeln!(out, "  limit      {used} of {limit} used in {group} at the last sample")
+            }
+            None => writeln!(out, "  limit      none in {group}"),
         };
     }
     out += &growth(words);
     out
 }
 
+/// The time between two moments.
+fn between(from_ms: u64, to_ms: u64) -> String {
+    duration(seconds(to_ms.saturating_sub(from_ms)))
+}
+
 fn memory(words: &LastWords) -> String {
-    let known = |sample: &&WatchSample| sample.size().is_some();
-    let (Some(first), Some(last)) =
-        (words.samples.iter().find(known), words.samples.iter().rfind(known))
-    else {
+    let known: Vec<(&WatchSample, Bytes)> =
+        words.samples.iter().filter_map(|sample| Some((sample, sample.size()?))).collect();
+    let (Some((first, first_size)), Some((last, last_size))) = (known.first(), known.last()) else {
         return "  memory     unknown: it ended before its first sample\n".into();
     };
-    let highest = words.samples.iter().filter_map(WatchSample::size).max().unwrap_or_default();
-    let size = |sample: &WatchSample| sample.size().unwrap_or_default();
-    let before = words.process.end.as_ref().map_or(0, |end| end.at_ms.saturating_sub(last.at_ms));
-    let before = duration(before as f64 / 1e3);
+    let highest = known.iter().map(|(_, size)| *size).max().unwrap_or_default();
+    let end_ms = words.process.end.as_ref().map_or(0, |end| end.at_ms);
+    let before = between(last.at_ms, end_ms);
     let mut out = match last.at_ms.saturating_sub(first.at_ms) {
         0 => format!("  memory     RSS {highest} at the only sample, {before} before its end\n"),
-        passed => format!(
-            "  memory     RSS {} at the last sample, {before} before its end; {} when first seen, {} earlier; highest {highest}\n",
-            size(last),
-            size(first),
-            duration(passed as f64 / 1e3),
+        _ => format!(
+            "  memory     RSS {last_size} at the last sample, {before} before its end; {first_size} when first seen, {} earlier; highest {highest}\n",
+            between(first.at_ms, last.at_ms),
         ),
     };
-    if let Some(sample) = words.samples.iter().rfind(|sample| sample.pss.is_some())
-        && let Some(pss) = sample.pss
-    {
+    if let Some(pss) = words.samples.iter().rev().find_map(|sample| sample.pss) {
         let _ = write!(out, "             PSS {pss}");
         if let Some(swap) = last.swap.filter(|swap| swap.0 > 0) {
             let _ = write!(out, ", swap {swap}");
@@ -111,14 +110,10 @@ fn growth(words: &LastWords) -> String {
     let mut out = String::new();
     match &words.earlier {
         Some(earlier) => {
-            let _ = writeln!(
-                out,
-                "  grown      from {} to {} ({}; then read because {})",
-                moment(earlier.at_ms),
-                moment(last.at_ms),
-                duration(last.at_ms.saturating_sub(earlier.at_ms) as f64 / 1e3),
-                last.reason.words(),
-            );
+            let [from, to] = [earlier.at_ms, last.at_ms].map(moment);
+            let (passed, why) = (between(earlier.at_ms, last.at_ms), last.reason.words());
+            out +=
+                &format!("  grown      from {from} to {to} ({passed}; then read because {why})\n");
             let parts = grown_parts(earlier, last);
             let classes = grown_classes(earlier, last);
             if parts.is_empty() && classes.is_empty() {
@@ -129,11 +124,8 @@ fn growth(words: &LastWords) -> String {
         }
         None if last.is_empty() => out += "  grown      unknown: it could not be read\n",
         None => {
-            let _ = writeln!(
-                out,
-                "  composed   at {}, the only reading: growth is unknown",
-                moment(last.at_ms)
-            );
+            let at = moment(last.at_ms);
+            let _ = writeln!(out, "  composed   at {at}, the only reading: growth is unknown");
             out += &aligned(&present_parts(last));
         }
     }
@@ -148,12 +140,9 @@ fn growth(words: &LastWords) -> String {
 fn kept(kept: &WatchedKeeper) -> String {
     let class = shorten(&one_line(&kept.class), CLASS);
     let text = shorten(&one_line(&kept.text), KEPT);
+    let (at, objects) = (moment(kept.at_ms), grouped_count(kept.objects, "object"));
     match kept.is_known {
-        true => format!(
-            "  kept       at {} {class} ({}): {text}\n",
-            moment(kept.at_ms),
-            grouped_count(kept.objects, "object")
-        ),
+        true => format!("  kept       at {at} {class} ({objects}): {text}\n"),
         false => format!("  kept       who keeps {class} is unknown: {text}\n"),
     }
 }
@@ -162,22 +151,17 @@ fn grown_parts(earlier: &WatchCensus, last: &WatchCensus) -> Vec<(String, String
     let before: BTreeMap<_, _> = earlier.parts.iter().copied().collect();
     // A part that is missing from a reading that could not tell the heap is unknown, not grown.
     let comparable = |kind| before.contains_key(kind) || earlier.unknown.is_empty();
-    let mut grown: Vec<_> = last
-        .parts
-        .iter()
-        .filter(|(kind, _)| comparable(kind))
-        .map(|(kind, now)| (kind, before.get(kind).copied().unwrap_or_default(), *now))
-        .filter(|(_, before, now)| now.0.saturating_sub(before.0) >= WORTH)
-        .collect();
-    grown.sort_by_key(|(_, before, now)| std::cmp::Reverse(now.0 - before.0));
-    let line = |(kind, before, now): (&carat_model::ledger::PartKind, Bytes, Bytes)| {
-        let change = signed_bytes(now.0 as f64 - before.0 as f64, now.0 as f64);
-        (
-            kind.label().to_owned(),
-            format!("{change}  ({})", bytes_change(before.0 as f64, now.0 as f64)),
-        )
-    };
-    grown.into_iter().take(NAMED).map(line).collect()
+    let parts = last.parts.iter().filter(|(kind, _)| comparable(kind));
+    let grown = parts
+        .map(|(kind, now)| (kind.label(), before.get(kind).copied().unwrap_or_default(), *now))
+        .filter(|(_, before, now)| now.0.saturating_sub(before.0) >= WORTH);
+    let grown = largest_first(grown, |(_, before, now)| now.0 - before.0);
+    let lines = grown.into_iter().take(NAMED).map(|(label, before, now)| {
+        let [before, now] = [before, now].map(|bytes| bytes.0 as f64);
+        let change = signed_bytes(now - before, now);
+        (label.to_owned(), format!("{change}  ({})", bytes_change(before, now)))
+    });
+    lines.collect()
 }
 
 fn grown_classes(earlier: &WatchCensus, last: &WatchCensus) -> Vec<(String, String)> {
@@ -185,60 +169,48 @@ fn grown_classes(earlier: &WatchCensus, last: &WatchCensus) -> Vec<(String, Stri
         earlier.classes.iter().map(|class| (class.name.as_str(), class)).collect();
     let mut grown = Vec::new();
     for class in &last.classes {
-        let known = before.get(class.name.as_str());
-        // Not listed then means fewer bytes than every class that was.
-        let was = match known {
-            Some(known) => known.objects,
-            None if !earlier.cut => 0,
-            None => continue,
+        let (objects, bytes) = match before.get(class.name.as_str()) {
+            Some(known) => (known.objects, known.bytes()),
+            // Not listed then means fewer bytes than every class that was.
+            None if earlier.cut => continue,
+            None => (0, Bytes(0)),
         };
-        let added = class.objects.saturating_sub(was);
-        let more = class.bytes().0.saturating_sub(known.map_or(0, |known| known.bytes().0));
+        let added = class.objects.saturating_sub(objects);
+        let more = class.bytes().saturating_sub(bytes).0;
         // Slots alone hide what the objects hold, so that many objects count too.
         if added > 0 && (more >= WORTH || added >= 1000) {
             grown.push((more, class, added));
         }
     }
-    grown.sort_by_key(|(more, ..)| std::cmp::Reverse(*more));
-    let line = |(more, class, added): (u64, &carat_model::watch::WatchedClass, u64)| {
+    let grown = largest_first(grown, |(more, ..)| *more);
+    let lines = grown.into_iter().take(NAMED).map(|(more, class, added)| {
         let with = if class.malloc_bytes.is_some() { "" } else { " of slots" };
-        let text = format!(
-            "+{}, {} now; +{}{with}",
-            grouped_count(added, "object"),
-            grouped(class.objects),
-            short_bytes(more as f64)
-        );
-        (shorten(&one_line(&class.name), CLASS), text)
-    };
-    grown.into_iter().take(NAMED).map(line).collect()
+        let (added, now) = (grouped_count(added, "object"), grouped(class.objects));
+        let more = short_bytes(more as f64);
+        let name = shorten(&one_line(&class.name), CLASS);
+        (name, format!("+{added}, {now} now; +{more}{with}"))
+    });
+    lines.collect()
 }
 
 fn present_parts(last: &WatchCensus) -> Vec<(String, String)> {
-    let mut parts = last.parts.clone();
-    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-    let parts = parts.into_iter().take(NAMED);
+    let parts = largest_first(&last.parts, |(_, bytes)| *bytes).into_iter().take(NAMED);
     parts.map(|(kind, bytes)| (kind.label().to_owned(), bytes.to_string())).collect()
 }
 
 fn aligned(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| columns(name)).max().unwrap_or(0);
     let line = |(name, text): &(String, String)| {
-        format!("             {name}{}  {text}\n", " ".repeat(width - columns(name)))
+        format!("             {name}{}  {text}\n", fill(name, width))
     };
     rows.iter().map(line).collect()
 }
 
 /// A moment in UTC: `2026-11-21 02:14:07 UTC`.
 pub(crate) fn moment(unix_ms: u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1000).ok();
-    let time = seconds.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
-    time.map_or_else(
-        || "unknown time".to_owned(),
-        |time| {
-            let (hour, minute, second) = time.to_hms();
-            format!("{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
-        },
-    )
+    let Some(time) = utc(unix_ms) else { return "unknown time".to_owned() };
+    let (hour, minute, second) = time.to_hms();
+    format!("{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
 }
 
 /// A period as a table: a line for each process.
@@ -248,13 +220,10 @@ pub fn watched_text(period: &WatchedPeriod) -> String {
     }
     let style = Style { width: usize::MAX, ..Style::default() };
     let table = table_text(&watched_table(period), style, LEFT);
-    format!(
-        "{table}{} and {} from {} to {}. Sizes are RSS.\n",
-        count(period.processes.len(), "process"),
-        count(period.events.len(), "event"),
-        moment(period.from_ms),
-        moment(period.to_ms)
-    )
+    let processes = count(period.processes.len(), "process");
+    let events = count(period.events.len(), "event");
+    let [from, to] = [period.from_ms, period.to_ms].map(moment);
+    format!("{table}{processes} and {events} from {from} to {to}. Sizes are RSS.\n")
 }
 
 /// A row for each process.
@@ -309,7 +278,7 @@ mod tests {
     use super::*;
     use carat_model::host::{ProcessRole, ServerName};
     use carat_model::ledger::PartKind;
-    use carat_model::watch::{CensusReason, EndCause, GroupSample, ProcessEnd, WatchedClass};
+    use carat_model::watch::{CensusReason, EndCause, ProcessEnd, WatchedClass};
 
     const START: u64 = 1_795_000_000_000;
 
@@ -328,9 +297,7 @@ mod tests {
             objects: Some(strings),
             classes: vec![class("String", strings), class("Hash", 10)],
             cut: true,
-            kept: None,
-            unknown: Vec::new(),
-            cpu_seconds: 0.1,
+            ..WatchCensus::default()
         }
     }
 
@@ -401,20 +368,16 @@ mod tests {
         let line = "  kept       at 2026-11-18 11:56:40 UTC Visit (20,000 objects): 19,990 of 20,000 by $visits\n";
         assert!(known.contains(line), "{known}");
         let unknown = with("it is too large", false);
-        assert!(
-            unknown.contains("  kept       who keeps Visit is unknown: it is too large\n"),
-            "{unknown}"
-        );
+        let line = "  kept       who keeps Visit is unknown: it is too large\n";
+        assert!(unknown.contains(line), "{unknown}");
     }
 
     #[test]
     fn what_was_never_read_is_unknown() {
         let unread = LastWords { earlier: None, last: None, samples: Vec::new(), ..words() };
         let text = last_words_text(&[unread], START);
-        assert!(
-            text.contains("grown      unknown") && text.contains("memory     unknown"),
-            "{text}"
-        );
+        assert!(text.contains("grown      unknown"), "{text}");
+        assert!(text.contains("memory     unknown"), "{text}");
         let once = LastWords { earlier: None, ..words() };
         assert!(last_words_text(&[once], START).contains("the only reading: growth is unknown"));
         let unknown = vec!["it belongs to another user".into()];

@@ -2,35 +2,29 @@
 
 use crate::census_text::live_bytes;
 use crate::environment_format::shell_line;
-use crate::numbers::{grouped, grouped_count};
+use crate::numbers::{beyond, grouped, grouped_count};
 use crate::text::{one_line, written};
-use carat_model::Bytes;
-use carat_model::OutsideReading;
+use carat_model::{Bytes, OutsideReading};
 use carat_outside::census::{Census, CensusPart};
-use carat_outside::who::{ClassHolders, CountedWay, KeeperKind, SoleHolder, WhoCensus};
-use carat_redact::Audience;
-use carat_redact::redact_outside;
+use carat_outside::who::{ClassHolders, CountedWay, KeeperKind, WhoCensus};
+use carat_redact::{Audience, redact_outside};
 use std::fmt::{self, Write};
 
 /// Who keeps what in the largest Ruby of a tree. `class` is the class that was asked for.
 pub fn who_text(reading: &OutsideReading, class: Option<&str>) -> String {
     let reading = redact_outside(reading, Audience::Own);
-    let mut out = String::new();
-    // Of a cluster one worker is like the other.
-    let largest = reading.processes.iter().max_by_key(|census| live_bytes(census));
-    if let Some(census) = largest {
-        // Writing to a string cannot fail.
-        let _ = write_process(&mut out, census, class);
-    }
-    let others = reading.processes.len().saturating_sub(1) as u64;
-    if others > 0 {
-        let others = grouped_count(others, "other Ruby process");
-        let _ = writeln!(out, "The tree has {others}; give its id with --alone");
-    }
-    for (process, reason) in &reading.refused {
-        let _ = writeln!(out, "Not read: process {process}: {}", one_line(reason));
-    }
-    out
+    written(|out| {
+        // Of a cluster one worker is like the other.
+        if let Some(largest) = reading.processes.iter().max_by_key(|census| live_bytes(census)) {
+            write_process(out, largest, class)?;
+        }
+        if let Some(others) = beyond(reading.processes.len(), 1, "other Ruby process") {
+            writeln!(out, "The tree has {others}; give its id with --alone")?;
+        }
+        reading.refused.iter().try_for_each(|(process, reason)| {
+            writeln!(out, "Not read: process {process}: {}", one_line(reason))
+        })
+    })
 }
 
 /// Who keeps what in a heap dump of this name.
@@ -45,31 +39,18 @@ pub fn dump_who_text(who: &WhoCensus, target: &str, class: Option<&str>) -> Stri
 }
 
 fn write_process(out: &mut String, census: &Census, class: Option<&str>) -> fmt::Result {
+    let target = census.process.to_string();
     let Some(who) = &census.who else {
-        let reason = census.reason(CensusPart::Who).unwrap_or("it was not read");
-        return writeln!(
-            out,
-            "Process {}: who keeps what is unknown: {}",
-            census.process,
-            one_line(reason)
-        );
+        let reason = one_line(census.reason(CensusPart::Who).unwrap_or("it was not read"));
+        return writeln!(out, "Process {target}: who keeps what is unknown: {reason}");
     };
-    let all = who.reached_objects + who.unreached_objects;
-    let unknown = census.reason(CensusPart::Reach);
-    let garbage = match unknown {
-        Some(reason) => {
-            format!("what a collection would free is not known: {}", one_line(reason))
-        }
+    let all = grouped_count(who.reached_objects + who.unreached_objects, "object");
+    let unknown = census.reason(CensusPart::Reach).map(one_line);
+    let garbage = match &unknown {
+        Some(reason) => format!("what a collection would free is not known: {reason}"),
         None => format!("a collection would free {}", grouped(who.unreached_objects)),
     };
-    writeln!(
-        out,
-        "Process {}, Ruby {}: {}; {garbage}",
-        census.process,
-        one_line(&census.ruby),
-        grouped_count(all, "object"),
-    )?;
-    let target = census.process.to_string();
+    writeln!(out, "Process {target}, Ruby {}: {all}; {garbage}", one_line(&census.ruby))?;
     write_who(out, who, unknown.is_none(), (&target, class))?;
     if class.is_none() && own_class(who).is_none() {
         let who = explain_who(&target, None);
@@ -165,34 +146,30 @@ fn write_brief_class(out: &mut String, class: &ClassHolders) -> fmt::Result {
 /// Every way of a class that is told, and who keeps most of its objects.
 fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> fmt::Result {
     writeln!(out, "  {}, {} old", counted(class), grouped(class.old_objects))?;
+    let garbage = match knows_garbage {
+        true => "would be freed by a collection",
+        false => "are garbage, or kept in a way that was not found",
+    };
+    let others = grouped_count(class.other_ways, "other way") + ", each with fewer";
+    let rest = [
+        (class.other_objects, others.as_str()),
+        (class.changed_objects, "by a way that no longer held when it was read again"),
+        (class.unreached_objects, garbage),
+    ];
     for CountedWay { objects, way } in &class.ways {
         writeln!(out, "  {:>11}  {}", grouped(*objects), one_line(&way.to_string()))?;
     }
-    if class.other_objects > 0 {
-        let ways = grouped_count(class.other_ways, "other way");
-        writeln!(out, "  {:>11}  {ways}, each with fewer", grouped(class.other_objects))?;
-    }
-    if class.changed_objects > 0 {
-        let objects = grouped(class.changed_objects);
-        writeln!(out, "  {objects:>11}  by a way that no longer held when it was read again")?;
-    }
-    let unreached = grouped(class.unreached_objects);
-    if knows_garbage && class.unreached_objects > 0 {
-        writeln!(out, "  {unreached:>11}  would be freed by a collection")?;
-    }
-    if !knows_garbage && class.unreached_objects > 0 {
-        writeln!(out, "  {unreached:>11}  are garbage, or kept in a way that was not found")?;
+    for (objects, how) in rest.into_iter().filter(|(objects, _)| *objects > 0) {
+        writeln!(out, "  {:>11}  {how}", grouped(objects))?;
     }
     match &class.holder {
         Some(holder) => {
             let of_class = holder.of_class.map(|objects| format!("{} of them", grouped(objects)));
             let of_class = of_class.unwrap_or_else(|| "them".to_owned());
-            writeln!(
-                out,
-                "  Kept alive only by {}: {of_class};",
-                one_line(&holder.way.to_string())
-            )?;
-            writeln!(out, "    without it {} would go", amount(holder))
+            let way = one_line(&holder.way.to_string());
+            writeln!(out, "  Kept alive only by {way}: {of_class};")?;
+            let objects = grouped_count(holder.objects, "object");
+            writeln!(out, "    without it {objects} and {} would go", Bytes(holder.bytes))
         }
         None if knows_garbage && class.unreached_objects == class.objects => Ok(()),
         None if knows_garbage => {
@@ -201,10 +178,6 @@ fn write_class(out: &mut String, class: &ClassHolders, knows_garbage: bool) -> f
         }
         None => writeln!(out, "  Whether one object keeps nine tenths of them is not known"),
     }
-}
-
-fn amount(holder: &SoleHolder) -> String {
-    format!("{} and {}", grouped_count(holder.objects, "object"), Bytes(holder.bytes))
 }
 
 fn write_holders(out: &mut String, who: &WhoCensus, knows_garbage: bool) -> fmt::Result {
@@ -227,7 +200,7 @@ fn write_holders(out: &mut String, who: &WhoCensus, knows_garbage: bool) -> fmt:
 mod tests {
     use super::*;
     use carat_outside::census::UnknownPart;
-    use carat_outside::who::{Holder, Way, WayLink, WayRoot, WayStep};
+    use carat_outside::who::{Holder, SoleHolder, Way, WayLink, WayRoot, WayStep};
 
     fn way(class: &str, root: Option<WayRoot>) -> Way {
         let object = Holder { name: class.into(), ..Holder::default() };

@@ -42,17 +42,14 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
             let verdict = found
                 .filter(|_| by_machine.is_none_or(has_one_direction))
                 .map_or(Verdict::Undecided, |c| c.verdict);
-            let main = match found {
-                Some(conclusion) => match by_machine {
-                    Some(one) => format!(
-                        "{} in {} against {}",
-                        differs_by_machine(one),
-                        phrase(results, &one.metric),
-                        facts::baseline(results)
-                    ),
-                    None => primary(results, conclusion),
-                },
-                None => {
+            let main = match (found, by_machine) {
+                (Some(_), Some(one)) => {
+                    let (metric, baseline) =
+                        (phrase(results, &one.metric), facts::baseline(results));
+                    format!("{} in {metric} against {baseline}", differs_by_machine(one))
+                }
+                (Some(conclusion), None) => primary(results, conclusion),
+                (None, _) => {
                     "has not been compared: it has no scored trials beside the baseline's".into()
                 }
             };
@@ -144,12 +141,10 @@ fn primary(results: &Results, conclusion: &Conclusion) -> String {
             numbers::limit(results.info.margin),
         ),
         Verdict::Undecided => undecided(results, conclusion, estimate),
-        _ => format!(
-            "{} than {} ({}, {blocks})",
-            amount(metric, &noun, estimate),
-            facts::baseline(results),
-            magnitude_interval(metric, estimate)
-        ),
+        _ => {
+            let (amount, baseline) = (amount(metric, &noun, estimate), facts::baseline(results));
+            format!("{amount} than {baseline} ({}, {blocks})", magnitude_interval(metric, estimate))
+        }
     }
 }
 

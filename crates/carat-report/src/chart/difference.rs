@@ -40,36 +40,33 @@ pub(crate) fn differences(
     Bounds { margin, limit }: Bounds,
     caption: Caption,
 ) -> Picture {
-    let scale = axis(rows, margin, limit);
+    let estimates = rows.iter().filter_map(|row| row.estimate.as_ref().ok());
+    let (low, high) = reach(estimates, limit, margin, WIDEST);
+    // A range of nothing has no scale.
+    let pad = (high - low).max(1e-4) * 0.08;
+    let scale = AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT));
     let places = row_places(rows.iter().map(|row| row.label.as_str()));
+    let spans: Vec<(f64, f64)> = places.iter().map(RowPlace::marks).collect();
     let bottom = places.last().map_or(TOP, RowPlace::bottom);
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
     let band = (scale.clamped(-margin), scale.clamped(margin));
-    for place in &places {
-        let (top, bottom) = place.marks();
-        svg.rect("margin", (band.0, top), (band.1 - band.0, bottom - top));
+    for (top, bottom) in &spans {
+        svg.rect("margin", (band.0, *top), (band.1 - band.0, bottom - top));
     }
-    draw_axis(&mut svg, &scale, &places);
-    if let Some(limit) = limit {
-        for (top, bottom) in places.iter().map(RowPlace::marks) {
-            svg.line("limit", (scale.at(limit), top), (scale.at(limit), bottom));
+    let ticks = scale.named_ticks(5, numbers::percent_tick);
+    svg.x_ticks((&scale, &ticks), &spans, bottom + 16.0, "zero");
+    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
+    if let Some(x) = limit.map(|limit| scale.at(limit)) {
+        for (top, bottom) in spans {
+            svg.line("limit", (x, top), (x, bottom));
         }
     }
     // All values below the bars or none, so that rows stay comparable.
     let below = rows.iter().any(|row| row.label.chars().count() > SHORT);
     for (row, place) in rows.iter().zip(&places) {
-        draw_row(&mut svg, row, &scale, (place, below));
+        draw_row(&mut svg, row, &scale, place, below);
     }
     svg.finish(caption, serde_json::Value::Null)
-}
-
-/// From the smallest to the largest end of any interval; includes zero and the margin.
-fn axis(rows: &[DifferenceRow], margin: f64, limit: Option<f64>) -> AxisScale {
-    let estimates = rows.iter().filter_map(|row| row.estimate.as_ref().ok());
-    let (low, high) = reach(estimates, limit, margin, WIDEST);
-    // A range of nothing has no scale.
-    let pad = (high - low).max(1e-4) * 0.08;
-    AxisScale::linear((low - pad, high + pad), (LEFT, RIGHT))
 }
 
 /// From the smallest to the largest end of any interval, including zero and what is `within` of it, as far as `widest`: one
@@ -88,28 +85,13 @@ pub(crate) fn reach<'a>(
     (low.max(-widest), high.min(widest))
 }
 
-fn draw_axis(svg: &mut Svg, scale: &AxisScale, places: &[RowPlace]) {
-    let bottom = places.last().map_or(TOP, RowPlace::bottom);
-    let spans: Vec<(f64, f64)> = places.iter().map(RowPlace::marks).collect();
-    let ticks = scale.named_ticks(5, numbers::percent_tick);
-    svg.x_ticks((scale, &ticks), &spans, bottom + 16.0, "zero");
-    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, "difference to the baseline, %");
-}
-
 /// A row; its value is `below` the interval where names have no room beside it.
-fn draw_row(
-    svg: &mut Svg,
-    row: &DifferenceRow,
-    scale: &AxisScale,
-    (place, below): (&RowPlace, bool),
-) {
+fn draw_row(svg: &mut Svg, row: &DifferenceRow, scale: &AxisScale, place: &RowPlace, below: bool) {
     svg.open(&format!("v{}", row.class));
     place.draw_name(svg, "name narrow", LEFT);
     let y = if below { place.bottom() - 5.0 } else { place.first_line() };
     match &row.estimate {
-        Err(why) => {
-            svg.text("note", (RIGHT, y), Anchor::End, why);
-        }
+        Err(why) => svg.text("note", (RIGHT, y), Anchor::End, why),
         Ok(estimate) => {
             let text = numbers::estimate(&row.metric, estimate);
             svg.text("value", (RIGHT, y), Anchor::End, &text);
@@ -121,12 +103,10 @@ fn draw_row(
 
 /// A bar with a mark at the estimate, and an arrow at an end that is out of range.
 pub(crate) fn draw_interval(svg: &mut Svg, estimate: &Estimate, scale: &AxisScale, y: f64) {
-    let (low, high) =
-        (scale.clamped(estimate.ratio_interval.0), scale.clamped(estimate.ratio_interval.1));
-    svg.line("interval", (low, y), (high, y));
-    for (value, x, tip) in
-        [(estimate.ratio_interval.0, low, -1.0), (estimate.ratio_interval.1, high, 1.0)]
-    {
+    let (lower, upper) = estimate.ratio_interval;
+    let (left, right) = (scale.clamped(lower), scale.clamped(upper));
+    svg.line("interval", (left, y), (right, y));
+    for (value, x, tip) in [(lower, left, -1.0), (upper, right, 1.0)] {
         // Half a pixel: the clamped place differs, so the end is outside.
         let d = if (scale.at(value) - x).abs() > 0.5 {
             let back = x - tip * 6.0;

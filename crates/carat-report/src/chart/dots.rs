@@ -96,21 +96,16 @@ pub(crate) fn dots(rows: &[DotRow], unit: Unit, caption: Caption) -> Option<Pict
     let places = row_places(rows.iter().map(|row| row.label.as_str()));
     let bottom = places.last().map_or(TOP, RowPlace::bottom);
     let mut svg = Svg::new(WIDTH, bottom + AXIS);
-    draw_axis(&mut svg, &scale, unit, &places);
+    let axis = AxisUnit::of(unit, scale.values().1);
+    let ticks = scale.named_ticks(6, |tick, distance| axis.tick(tick, distance));
+    let spans: Vec<(f64, f64)> = places.iter().map(RowPlace::marks).collect();
+    svg.x_ticks((&scale, &ticks), &spans, bottom + 16.0, "grid");
+    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, axis.name);
     for (row, place) in rows.iter().zip(&places) {
         draw_row(&mut svg, row, (&scale, unit), place);
     }
-    Some(svg.finish(caption, hover(rows, unit, (&scale, &places))))
-}
-
-/// The values that the cursor shows: block and value of every dot.
-fn hover(
-    rows: &[DotRow],
-    unit: Unit,
-    (scale, places): (&AxisScale, &[RowPlace]),
-) -> serde_json::Value {
-    let axis = AxisUnit::of(unit, scale.values().1);
-    let rows: Vec<_> = rows
+    // The values that the cursor shows: block and value of every dot.
+    let shown: Vec<_> = rows
         .iter()
         .map(|row| {
             json!({
@@ -121,23 +116,15 @@ fn hover(
             })
         })
         .collect();
-    json!({
+    let hover = json!({
         "kind": "dots",
         "x": scale.ends(),
         "middles": places.iter().map(RowPlace::middle).collect::<Vec<_>>(),
         "bottoms": places.iter().map(RowPlace::bottom).collect::<Vec<_>>(),
         "xunit": axis.unit_json(),
-        "rows": rows,
-    })
-}
-
-fn draw_axis(svg: &mut Svg, scale: &AxisScale, unit: Unit, places: &[RowPlace]) {
-    let bottom = places.last().map_or(TOP, RowPlace::bottom);
-    let axis = AxisUnit::of(unit, scale.values().1);
-    let ticks = scale.named_ticks(6, |tick, distance| axis.tick(tick, distance));
-    let spans: Vec<(f64, f64)> = places.iter().map(RowPlace::marks).collect();
-    svg.x_ticks((scale, &ticks), &spans, bottom + 16.0, "grid");
-    svg.text("axis", (RIGHT, bottom + 33.0), Anchor::End, axis.name);
+        "rows": shown,
+    });
+    Some(svg.finish(caption, hover))
 }
 
 fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&AxisScale, Unit), place: &RowPlace) {

@@ -6,7 +6,7 @@ use crate::chart::scale::AxisScale;
 use crate::chart::svg::{Anchor, Caption, Picture, Svg};
 use crate::numbers;
 use crate::text::{shorten, wrapped};
-use carat_model::Estimate;
+use carat_model::{Conclusion, Estimate};
 
 pub(crate) struct ForestRow {
     pub label: String,
@@ -14,6 +14,14 @@ pub(crate) struct ForestRow {
     pub metric: String,
     pub class: usize,
     pub estimate: Estimate,
+}
+
+impl ForestRow {
+    /// The row of a comparison; `None` without a difference in percent, which the axis is of.
+    pub(crate) fn new(label: String, class: usize, compared: &Conclusion) -> Option<Self> {
+        let estimate = compared.estimate.filter(|found| !found.in_own_unit)?;
+        Some(Self { label, metric: compared.metric.clone(), class, estimate })
+    }
 }
 
 const WIDTH: f64 = 480.0;
@@ -45,8 +53,12 @@ pub(crate) struct ForestAxis {
     pub margin: Option<f64>,
 }
 
-/// The picture; `None` without rows.
-pub(crate) fn forest(rows: &[ForestRow], axis: ForestAxis, caption: Caption) -> Option<Picture> {
+/// The picture, with its id and title; `None` without rows.
+pub(crate) fn forest(
+    rows: &[ForestRow],
+    axis: ForestAxis,
+    (id, title): (String, String),
+) -> Option<Picture> {
     if rows.is_empty() {
         return None;
     }
@@ -67,6 +79,7 @@ pub(crate) fn forest(rows: &[ForestRow], axis: ForestAxis, caption: Caption) -> 
     let name = format!("difference to the {}, %", axis.reference);
     svg.text("axis", (RIGHT, bottom + 32.0), Anchor::End, &name);
     let mut y = TOP + 0.5 * ROW;
+    let mut description = Vec::new();
     for (row, name) in rows.iter().zip(&names) {
         svg.open(&format!("v{}", row.class));
         for (at, line) in name.iter().enumerate() {
@@ -78,6 +91,8 @@ pub(crate) fn forest(rows: &[ForestRow], axis: ForestAxis, caption: Caption) -> 
         draw_interval(&mut svg, &row.estimate, &scale, y);
         svg.close();
         y += ROW;
+        description.push(format!("{}: {note}", row.label));
     }
+    let caption = Caption::new(id, title, description.join("; "));
     Some(svg.finish(caption, serde_json::Value::Null))
 }

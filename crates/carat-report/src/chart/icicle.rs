@@ -15,6 +15,13 @@ pub(crate) struct IcicleBox {
     pub hover: String,
 }
 
+impl IcicleBox {
+    /// A box without a colour of its own.
+    pub(crate) fn new(label: impl Into<String>, size: f64, inner: Vec<Self>) -> Self {
+        Self { label: label.into(), size, inner, ..Self::default() }
+    }
+}
+
 /// The size of a picture, and the edges of its columns.
 pub(crate) struct IcicleShape {
     pub height: f64,

@@ -25,8 +25,9 @@ const WIDEST: f64 = 1.0;
 impl IntervalAxis {
     /// From the smallest to the largest end of any interval; includes zero and the margin. `None` without an estimate.
     pub(crate) fn new(estimates: &[Estimate], margin: f64) -> Option<Self> {
-        let ends = estimates.iter().flat_map(|one| [one.ratio_interval.0, one.ratio_interval.1]);
-        if ends.filter(|end| end.is_finite()).count() == 0 {
+        let mut ends =
+            estimates.iter().flat_map(|one| [one.ratio_interval.0, one.ratio_interval.1]);
+        if !ends.any(f64::is_finite) {
             return None;
         }
         // The margin is always in the picture: an interval is read against it.

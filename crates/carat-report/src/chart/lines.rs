@@ -78,23 +78,19 @@ impl PlotLine {
     fn labelled(&self) -> bool {
         self.stroke != Stroke::Thin
     }
-
-    fn is_named(&self) -> bool {
-        self.labelled() && !self.label.is_empty()
-    }
 }
 
 /// Characters of a name that fit at the end of a line; if one is longer, all names are in a list above the picture.
 const END_LABEL: usize = 14;
 
 impl Plot {
-    /// An empty chart that takes its ranges from its lines.
-    pub(crate) fn new(x: Axis, y: Axis) -> Self {
+    /// A chart that takes its ranges from its lines.
+    pub(crate) fn new((x, name): (Axis, &str), y: Axis, lines: Vec<PlotLine>) -> Self {
         Self {
             x,
-            x_name: String::new(),
+            x_name: name.to_owned(),
             y,
-            lines: Vec::new(),
+            lines,
             bands: Vec::new(),
             markers: Vec::new(),
             x_range: None,
@@ -102,28 +98,31 @@ impl Plot {
         }
     }
 
-    /// The ranges of x and y; `None` if there is nothing to draw.
-    fn ranges(&self) -> Option<((f64, f64), (f64, f64))> {
-        let points = self.lines.iter().flat_map(|line| line.points.iter());
-        let x = range(points.map(|point| point.0), 0.0)?;
-        Some((self.x_range.unwrap_or(x), self.y_range.or_else(|| self.needed_y_range())?))
+    /// The same over the time since the start.
+    pub(crate) fn over_time(unit: Unit, lines: Vec<PlotLine>) -> Self {
+        Self::new((Axis::Linear(Unit::Seconds), "since the start"), Axis::Linear(unit), lines)
     }
 
-    fn needed_y_range(&self) -> Option<(f64, f64)> {
-        let points = self.lines.iter().flat_map(|line| line.points.iter()).map(|point| point.1);
+    /// The ranges of x and y; `None` if there is nothing to draw.
+    fn ranges(&self) -> Option<((f64, f64), (f64, f64))> {
+        let points = || self.lines.iter().flat_map(|line| line.points.iter());
+        let x = range(points().map(|point| point.0), 0.0)?;
         let bands = self.bands.iter().flat_map(|(_, band)| band.iter());
-        let y = points.chain(bands.flat_map(|point| [point.lower, point.upper]));
-        match self.y {
+        let bands = bands.flat_map(|point| [point.lower, point.upper]);
+        let y = points().map(|point| point.1).chain(bands);
+        let y = match self.y {
             // A logarithmic axis needs a factor as its margin, not a sum.
             Axis::Logarithmic(_) => range(y, 0.0).map(|(low, high)| (low / 1.15, high * 1.15)),
             _ => range(y, 0.06),
-        }
+        };
+        Some((self.x_range.unwrap_or(x), self.y_range.or(y)?))
     }
 
     /// The picture; `None` if there is nothing to draw.
     pub(crate) fn draw(&self, caption: Caption) -> Option<Picture> {
         let (x_range, y_range) = self.ranges()?;
-        let named: Vec<&PlotLine> = self.lines.iter().filter(|line| line.is_named()).collect();
+        let named = self.lines.iter().filter(|line| line.labelled() && !line.label.is_empty());
+        let named: Vec<&PlotLine> = named.collect();
         // One long name moves all of them: a mixture would be read as two kinds.
         let above = named.iter().any(|line| line.label.chars().count() > END_LABEL);
         let right = if named.is_empty() || above { WIDTH - 8.0 } else { WIDTH - 116.0 };
@@ -134,7 +133,7 @@ impl Plot {
         draw_x(&mut svg, self, &x, right);
         self.draw_marks(&mut svg, &x, &y, right);
         if !above {
-            self.draw_labels(&mut svg, &y, right);
+            draw_labels(&mut svg, &named, &y, right);
         }
         let mut picture = svg.finish(caption, self.hover(&x, &y));
         if above {
@@ -169,30 +168,6 @@ impl Plot {
         svg.close_clip();
     }
 
-    /// Names at the ends of the lines, moved apart if they would overlap.
-    fn draw_labels(&self, svg: &mut Svg, y: &AxisScale, right: f64) {
-        let named = self.lines.iter().filter(|line| line.is_named());
-        let mut ends: Vec<(f64, &PlotLine)> =
-            named.filter_map(|line| Some((y.clamped(line.points.last()?.1), line))).collect();
-        ends.sort_by(|one, other| one.0.total_cmp(&other.0));
-        // Enough for all names, even if they touch.
-        let room = 14.0_f64.min((BOTTOM - TOP + 10.0) / ends.len().max(1) as f64);
-        let mut free = TOP - 6.0;
-        let mut placed: Vec<f64> = Vec::new();
-        for (wanted, _) in &ends {
-            // Downwards only, so that the order of names is that of the lines.
-            let at = wanted.max(free);
-            placed.push(at);
-            free = at + room;
-        }
-        // What was pushed below the axis moves all names up again.
-        let over = (placed.last().copied().unwrap_or(0.0) - BOTTOM).max(0.0);
-        for (at, (_, line)) in placed.iter().zip(&ends) {
-            let class = format!("name v{}", line.class);
-            svg.text(&class, (right + 6.0, at - over + 4.0), Anchor::Start, &line.label);
-        }
-    }
-
     /// The values that the cursor shows: those of every labelled line.
     fn hover(&self, x: &AxisScale, y: &AxisScale) -> serde_json::Value {
         let series: Vec<_> = self
@@ -221,22 +196,40 @@ impl Plot {
     }
 }
 
+/// Names at the ends of the lines, moved apart if they would overlap.
+fn draw_labels(svg: &mut Svg, named: &[&PlotLine], y: &AxisScale, right: f64) {
+    let ends = named.iter().filter_map(|line| Some((y.clamped(line.points.last()?.1), *line)));
+    let mut ends: Vec<(f64, &PlotLine)> = ends.collect();
+    ends.sort_by(|one, other| one.0.total_cmp(&other.0));
+    // Enough for all names, even if they touch.
+    let room = 14.0_f64.min((BOTTOM - TOP + 10.0) / ends.len().max(1) as f64);
+    let mut free = TOP - 6.0;
+    for (at, _) in &mut ends {
+        // Downwards only, so that the order of names is that of the lines.
+        *at = at.max(free);
+        free = *at + room;
+    }
+    // What was pushed below the axis moves all names up again.
+    let over = ends.last().map_or(0.0, |(last, _)| (last - BOTTOM).max(0.0));
+    for (at, line) in ends {
+        let class = format!("name v{}", line.class);
+        svg.text(&class, (right + 6.0, at - over + 4.0), Anchor::Start, &line.label);
+    }
+}
+
 /// The names of lines with a piece of each line, above a picture; the browser wraps them.
 fn names_above(lines: &[&PlotLine]) -> Markup {
     html! {
         ul.names {
             @for line in lines {
-                li class={ "v" (line.class) } { (line_sample(line)) (line.label) }
+                @let stroke = if line.stroke == Stroke::Reference { "reference" } else { "line" };
+                li class={ "v" (line.class) } {
+                    svg.piece aria-hidden="true" viewBox="0 0 28 10" {
+                        path class={ (stroke) " v" (line.class) } d="M0 5L28 5" {}
+                    }
+                    (line.label)
+                }
             }
-        }
-    }
-}
-
-fn line_sample(line: &PlotLine) -> Markup {
-    let class = if line.stroke == Stroke::Reference { "reference" } else { "line" };
-    html! {
-        svg.piece aria-hidden="true" viewBox="0 0 28 10" {
-            path class={ (class) " v" (line.class) } d="M0 5L28 5" {}
         }
     }
 }
@@ -351,9 +344,7 @@ mod tests {
     }
 
     fn plot(points: Vec<(f64, f64)>) -> Plot {
-        let line = PlotLine::new("a", 0, Stroke::Main, points);
-        let axes = Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes));
-        Plot { lines: vec![line], ..axes }
+        Plot::over_time(Unit::Bytes, vec![PlotLine::new("a", 0, Stroke::Main, points)])
     }
 
     #[test]

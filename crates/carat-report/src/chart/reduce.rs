@@ -16,16 +16,9 @@ pub(crate) fn reduce(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     for group in points.chunk_by(|one, other| {
         ((one.0 - first.0) / width) as usize == ((other.0 - first.0) / width) as usize
     }) {
-        let mut low = group[0];
-        let mut high = group[0];
-        for point in group {
-            if point.1 < low.1 {
-                low = *point;
-            }
-            if point.1 > high.1 {
-                high = *point;
-            }
-        }
+        let (low, high) = group.iter().fold((group[0], group[0]), |(low, high), &point| {
+            (if point.1 < low.1 { point } else { low }, if point.1 > high.1 { point } else { high })
+        });
         // In the order of time, or the line would go backwards.
         let (early, late) = if low.0 <= high.0 { (low, high) } else { (high, low) };
         kept.push(early);

@@ -5,19 +5,13 @@
 pub(crate) struct AxisScale {
     values: (f64, f64),
     places: (f64, f64),
-    kind: ScaleKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum ScaleKind {
-    Linear,
-    Logarithmic,
+    is_logarithmic: bool,
 }
 
 impl AxisScale {
     /// A linear scale; an empty range of values is widened.
     pub(crate) fn linear(values: (f64, f64), places: (f64, f64)) -> Self {
-        Self { values: widened(values), places, kind: ScaleKind::Linear }
+        Self { values: widened(values), places, is_logarithmic: false }
     }
 
     /// A logarithmic scale; a lower end at or below 0 is taken as a thousandth of the upper end.
@@ -27,16 +21,16 @@ impl AxisScale {
         let low = if values.0 > 0.0 { values.0 } else { high / 1000.0 };
         // A single value gets a range around it.
         let (low, high) = if low < high { (low, high) } else { (low / 2.0, low * 2.0) };
-        Self { values: (low, high), places, kind: ScaleKind::Logarithmic }
+        Self { values: (low, high), places, is_logarithmic: true }
     }
 
     /// The place of a value, which may be outside the range.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let (low, high) = self.values;
-        let share = match self.kind {
-            ScaleKind::Linear => (value - low) / (high - low),
+        let share = match self.is_logarithmic {
+            false => (value - low) / (high - low),
             // Far below the range is far enough: the logarithm of zero has no place.
-            ScaleKind::Logarithmic => (value.max(low / 1e3) / low).ln() / (high / low).ln(),
+            true => (value.max(low / 1e3) / low).ln() / (high / low).ln(),
         };
         self.places.0 + share * (self.places.1 - self.places.0)
     }
@@ -64,16 +58,17 @@ impl AxisScale {
         text: impl Fn(f64, f64) -> String,
     ) -> Vec<(f64, String)> {
         let ticks = self.ticks(wanted);
-        let distance = distance(&ticks);
+        let distance = match ticks[..] {
+            [first, second, ..] => second - first,
+            _ => 0.0,
+        };
         ticks.into_iter().map(|tick| (tick, text(tick, distance))).collect()
     }
 
     /// About `wanted` round values within the range.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<f64> {
-        match self.kind {
-            ScaleKind::Linear => linear_ticks(self.values, wanted),
-            ScaleKind::Logarithmic => logarithmic_ticks(self.values, wanted),
-        }
+        let ticks = if self.is_logarithmic { logarithmic_ticks } else { linear_ticks };
+        ticks(self.values, wanted)
     }
 }
 
@@ -123,34 +118,16 @@ fn linear_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
 }
 
 fn logarithmic_ticks((low, high): (f64, f64), wanted: usize) -> Vec<f64> {
-    // Fewer leads until the ticks fit: a long axis has only powers of ten.
-    let leads: [&[f64]; 3] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
-    let mut ticks = Vec::new();
-    for leads in leads {
-        ticks = ticks_with_leads((low, high), leads);
-        if ticks.len() <= wanted + 1 {
-            break;
-        }
-    }
-    ticks
-}
-
-/// The ticks within a range that are one of `leads` times a power of ten.
-fn ticks_with_leads((low, high): (f64, f64), leads: &[f64]) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
-    // Also the ticks exactly at the ends, which rounding may put outside.
-    powers
-        .flat_map(|power| leads.iter().map(move |lead| lead * 10f64.powi(power)))
-        .filter(|tick| (low * 0.9999..=high * 1.0001).contains(tick))
-        .collect()
-}
-
-/// The distance between the first two ticks.
-fn distance(ticks: &[f64]) -> f64 {
-    match ticks {
-        [first, second, ..] => second - first,
-        _ => 0.0,
-    }
+    let ticks = |leads: &[f64]| -> Vec<f64> {
+        let ticks = powers.clone().map(|power| 10f64.powi(power));
+        let ticks = ticks.flat_map(|power| leads.iter().map(move |lead| lead * power));
+        // Also the ticks exactly at the ends, which rounding may put outside.
+        ticks.filter(|tick| (low * 0.9999..=high * 1.0001).contains(tick)).collect()
+    };
+    // Fewer leads until the ticks fit: a long axis has only powers of ten.
+    let mut several = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].into_iter().map(&ticks);
+    several.find(|ticks| ticks.len() <= wanted + 1).unwrap_or_else(|| ticks(&[1.0]))
 }
 
 #[cfg(test)]

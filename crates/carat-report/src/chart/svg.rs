@@ -51,30 +51,26 @@ impl Svg {
         Self { body: String::new(), width, height }
     }
 
-    pub(crate) fn open(&mut self, class: &str) -> &mut Self {
+    pub(crate) fn open(&mut self, class: &str) {
         let _ = write!(self.body, r#"<g class="{}">"#, escaped(class));
-        self
     }
 
-    pub(crate) fn close(&mut self) -> &mut Self {
+    pub(crate) fn close(&mut self) {
         self.body.push_str("</g>");
-        self
     }
 
-    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) -> &mut Self {
-        let d = format!("M{} {}L{} {}", n(from.0), n(from.1), n(to.0), n(to.1));
-        self.path(class, &d)
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        self.path(class, &format!("M{} {}L{} {}", n(from.0), n(from.1), n(to.0), n(to.1)));
     }
 
-    pub(crate) fn path(&mut self, class: &str, d: &str) -> &mut Self {
+    pub(crate) fn path(&mut self, class: &str, d: &str) {
         // Nothing was measured: a mark without a place would be drawn in the corner, or as nothing in print.
         if !d.is_empty() {
             let _ = write!(self.body, r#"<path class="{}" d="{d}"/>"#, escaped(class));
         }
-        self
     }
 
-    pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) -> &mut Self {
+    pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) {
         let _ = write!(
             self.body,
             r#"<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>"#,
@@ -85,16 +81,9 @@ impl Svg {
             n(size.0.max(0.0)),
             n(size.1.max(0.0)),
         );
-        self
     }
 
-    pub(crate) fn text(
-        &mut self,
-        class: &str,
-        at: (f64, f64),
-        anchor: Anchor,
-        text: &str,
-    ) -> &mut Self {
+    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => r#" text-anchor="middle""#,
@@ -108,7 +97,6 @@ impl Svg {
             n(at.1),
             escaped(text),
         );
-        self
     }
 
     /// A horizontal axis: at every tick a line within each span from top to bottom, and its text at `y`. The line at zero has
@@ -130,24 +118,21 @@ impl Svg {
     }
 
     /// What a pointer over the open group shows.
-    pub(crate) fn hover(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn hover(&mut self, text: &str) {
         let _ = write!(self.body, "<title>{}</title>", escaped(text));
-        self
     }
 
     /// Opens a nested SVG that clips its contents.
-    pub(crate) fn open_clip(&mut self, at: (f64, f64), size: (f64, f64)) -> &mut Self {
+    pub(crate) fn open_clip(&mut self, at: (f64, f64), size: (f64, f64)) {
         let (x, y, width, height) = (n(at.0), n(at.1), n(size.0), n(size.1));
         let _ = write!(
             self.body,
             r#"<svg class="clip" x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{x} {y} {width} {height}" preserveAspectRatio="none">"#,
         );
-        self
     }
 
-    pub(crate) fn close_clip(&mut self) -> &mut Self {
+    pub(crate) fn close_clip(&mut self) {
         self.body.push_str("</svg>");
-        self
     }
 
     /// A picture of which a text beside it says everything, so that screen readers pass over it.
@@ -223,18 +208,9 @@ fn tenths(tenths: i64) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    // The ampersand first, because all others become texts with one.
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 #[cfg(test)]

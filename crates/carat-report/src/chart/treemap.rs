@@ -108,16 +108,16 @@ fn lay_row(row: &[f64], free: &mut Place) -> Vec<Place> {
     let side = if upright { free.height } else { free.width }.max(f64::MIN_POSITIVE);
     let thickness = sum / side;
     let mut at = 0.0;
-    let mut places = Vec::with_capacity(row.len());
-    for area in row {
+    let places = row.iter().map(|area| {
         let length = area / thickness.max(f64::MIN_POSITIVE);
-        places.push(if upright {
-            Place { x: free.x, y: free.y + at, width: thickness, height: length }
-        } else {
-            Place { x: free.x + at, y: free.y, width: length, height: thickness }
-        });
+        let place = match upright {
+            true => Place { y: free.y + at, width: thickness, height: length, ..*free },
+            false => Place { x: free.x + at, width: length, height: thickness, ..*free },
+        };
         at += length;
-    }
+        place
+    });
+    let places = places.collect();
     if upright {
         free.x += thickness;
         free.width -= thickness;

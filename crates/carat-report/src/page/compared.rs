@@ -10,7 +10,7 @@ use crate::page::elements::{identifier, number_table};
 use crate::page::gallery::Gallery;
 use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line};
-use carat_model::{Better, Results, Role, metric};
+use carat_model::{Better, Results, Role, Variant, metric};
 use maud::{Markup, html as markup};
 
 /// The primary metric, then the guards.
@@ -48,13 +48,9 @@ fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
         }
         (number_table(&numbers(results, metric)))
     };
-    let title = capital(&phrase(results, metric));
-    gallery.proof(
-        &format!("trials-{}", identifier(metric)),
-        &markup! { (title) ", every trial" },
-        results.info.variants.len(),
-        &body,
-    )
+    let title = markup! { (capital(&phrase(results, metric))) ", every trial" };
+    let id = format!("trials-{}", identifier(metric));
+    gallery.proof(&id, &title, results.info.variants.len(), &body)
 }
 
 fn difference_picture(results: &Results, metric: &str) -> Picture {
@@ -95,21 +91,16 @@ fn difference_picture(results: &Results, metric: &str) -> Picture {
 
 fn description(results: &Results, metric: &str) -> String {
     let unit = facts::unit(metric);
-    let mut parts = Vec::new();
-    for variant in &results.info.variants {
-        parts.push(match facts::variant_summary(results, &variant.name, metric) {
-            Some(summary) => format!(
-                "{}: median {} of {}, from {} to {}",
-                variant.name,
-                unit.show(summary.median),
-                numbers::count(summary.n, "trial"),
-                unit.show(summary.min),
-                unit.show(summary.max)
-            ),
-            None => format!("{}: no figure", variant.name),
-        });
-    }
-    parts.join("; ")
+    let parts = results.info.variants.iter().map(|Variant { name, .. }| {
+        let Some(summary) = facts::variant_summary(results, name, metric) else {
+            return format!("{name}: no figure");
+        };
+        let trials = numbers::count(summary.n, "trial");
+        let [median, min, max] =
+            [summary.median, summary.min, summary.max].map(|value| unit.show(value));
+        format!("{name}: median {median} of {trials}, from {min} to {max}")
+    });
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 fn guard_limit(results: &Results, metric: &str) -> Option<f64> {
@@ -143,22 +134,19 @@ fn numbers(results: &Results, metric: &str) -> FactTable {
         let summary = facts::variant_summary(results, &variant.name, metric);
         let found = facts::conclusion(results, &variant.name, metric);
         let estimate = found.and_then(|one| one.estimate);
-        let figures: [fn(&TrialSummary) -> Option<f64>; 5] = [
-            |of| Some(of.median),
-            |of| Some(of.mean),
-            |of| of.deviation,
-            |of| Some(of.min),
-            |of| Some(of.max),
-        ];
-        let figures = figures.map(|of| Cell::amount(unit, summary.as_ref().and_then(of)));
-        let size = estimate.map(|found| found.difference);
-        let difference = [
-            Cell::shown(size, |size| numbers::signed(unit, size)),
+        let figure = |of: fn(TrialSummary) -> Option<f64>| Cell::amount(unit, summary.and_then(of));
+        vec![
+            Cell::text(&variant.name),
+            Cell::count(summary.map_or(0, |of| of.n)),
+            figure(|of| Some(of.median)),
+            figure(|of| Some(of.mean)),
+            figure(|of| of.deviation),
+            figure(|of| Some(of.min)),
+            figure(|of| Some(of.max)),
+            Cell::shown(estimate.map(|one| one.difference), |size| numbers::signed(unit, size)),
             Cell::known_estimate(metric, estimate),
             found.map_or_else(Cell::default, |one| Cell::verdict_of(results, one)),
-        ];
-        let trials = [Cell::count(summary.map_or(0, |of| of.n))];
-        Cell::row(&variant.name, trials.into_iter().chain(figures).chain(difference))
+        ]
     });
     FactTable::new(format!("Numbers of {metric}"))
         .of_metric(metric)

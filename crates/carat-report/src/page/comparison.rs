@@ -1,19 +1,18 @@
 //! Several results files on one page: the same question on other days, machines or Rubies.
 
 use crate::chart::forest::{ForestAxis, ForestRow, forest, reach};
-use crate::chart::{Caption, variant_class};
+use crate::chart::variant_class;
 use crate::control_text::control_sentences;
 use crate::facts;
 use crate::machine::machine_facts;
 use crate::numbers::or_dash;
 use crate::page::elements::{table, verdict_sentence};
-use crate::page::forest::description;
 use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
 use crate::standing::in_order;
 use crate::table::{Cell, FactTable};
 use crate::text::{day, one_line, shorten};
-use crate::wording;
+use crate::wording::sentences;
 use carat_model::{MachineFacts, Results, Role, Variant};
 use carat_redact::redact_results;
 use maud::{Markup, html as markup};
@@ -75,8 +74,9 @@ impl ComparedFile {
         markup! {
             h3 { (self.label) }
             ul.also {
-                @for sentence in wording::sentences(&self.results) { li { (verdict_sentence(&sentence)) } }
-                @for sentence in control_sentences(&self.results) { li { (verdict_sentence(&sentence)) } }
+                @for sentence in [sentences(&self.results), control_sentences(&self.results)].concat() {
+                    li { (verdict_sentence(&sentence)) }
+                }
             }
         }
     }
@@ -97,12 +97,8 @@ impl ComparedFile {
         variants
             .filter_map(|(place, variant)| {
                 let found = facts::conclusion(&self.results, &variant.name, metric)?;
-                Some(ForestRow {
-                    label: format!("{} · {}", self.number, one_line(&variant.name)),
-                    metric: metric.to_owned(),
-                    class: variant_class(place),
-                    estimate: found.estimate.filter(|found| !found.in_own_unit)?,
-                })
+                let label = format!("{} · {}", self.number, one_line(&variant.name));
+                ForestRow::new(label, variant_class(place), found)
             })
             .collect()
     }
@@ -139,11 +135,9 @@ fn differences(files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
 fn panel(at: usize, metric: &str, files: &[ComparedFile], gallery: &mut Gallery) -> Markup {
     let rows = files.iter().flat_map(|file| file.forest_rows(metric));
     let rows: Vec<ForestRow> = rows.take(FOREST_ROWS).collect();
-    let title = format!("{metric} in every file");
-    let caption = Caption::new(format!("files-{at}"), title, description(&rows));
     let axis = ForestAxis { reach: reach(rows.iter()), reference: "baseline", margin: None };
-    let picture = forest(&rows, axis, caption);
-    markup! { @if let Some(picture) = picture { div.panel { h3 { (metric) } (gallery.show(picture)) } } }
+    let title = format!("{metric} in every file");
+    gallery.panel(metric, forest(&rows, axis, (format!("files-{at}"), title)))
 }
 
 fn values(files: &[ComparedFile]) -> Markup {

@@ -10,7 +10,7 @@ use crate::page::gallery::Gallery;
 use crate::page::moments::after_load;
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
-use carat_model::{LoadReport, Results, Sample, Trial, Unit};
+use carat_model::{LoadReport, Results, Sample, Unit};
 use carat_stats::summary::median;
 use maud::{Markup, html as markup};
 
@@ -44,20 +44,19 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         return markup! {};
     }
     let unit = unit_of_load(results);
-    let descriptions: Vec<String> = variants.iter().map(VariantSharing::description).collect();
-    let highest = variants.iter().map(VariantSharing::highest).fold(1.0, f64::max);
-    let plot = Plot {
-        x_name: format!("{unit} answered"),
-        lines: variants.iter().map(VariantSharing::line).collect(),
-        y_range: Some((0.0, highest * 1.06)),
-        ..Plot::new(Axis::Logarithmic(Unit::Count), Axis::Linear(Unit::Bytes))
-    };
+    let points = variants.iter().flat_map(|variant| variant.trials.iter().flatten());
+    let highest = points.map(|(_, bytes)| *bytes).fold(1.0, f64::max);
+    let (x, name) = (Axis::Logarithmic(Unit::Count), format!("{unit} answered"));
+    let lines = variants.iter().map(VariantSharing::line).collect();
+    let plot = Plot::new((x, &name), Axis::Linear(Unit::Bytes), lines);
+    let plot = Plot { y_range: Some((0.0, highest * 1.06)), ..plot };
     let title = format!("Shared memory by {unit} answered");
-    let caption = Caption::new("erosion", title, descriptions.join("; "));
+    let description: Vec<String> = variants.iter().map(VariantSharing::description).collect();
+    let caption = Caption::new("erosion", title, description.join("; "));
     let body = markup! {
         figure {
             figcaption { "Bytes that are still shared after that many " (unit) ", all processes together; medians over the trials." }
-            div.grid2 { (gallery.panel("Shared memory", &plot, caption)) }
+            div.grid2 { (gallery.panel("Shared memory", plot.draw(caption))) }
         }
         details open { summary { "Numbers" } (table(&numbers(&variants, unit))) }
     };
@@ -72,20 +71,24 @@ impl VariantSharing {
             class,
             before: trials().filter_map(|t| before(&t.samples, t.load_window_ms?.0)).collect(),
             // One point is no series.
-            trials: trials().map(shared_series).filter(|series| series.len() > 1).collect(),
+            trials: trials()
+                .map(|trial| {
+                    let load = trial.load.as_ref();
+                    let answered = load.and_then(|load| answered_by(load, &trial.samples));
+                    series_until(&trial.samples, answered)
+                })
+                .filter(|series| series.len() > 1)
+                .collect(),
         }
     }
 
     fn line(&self) -> PlotLine {
         // The grid of a band is linear, the axis of the picture is logarithmic.
-        let trials: Vec<SharedSeries> =
-            self.trials.iter().map(|trial| logarithmic(trial)).collect();
+        let logarithmic = |(requests, bytes): &(f64, f64)| (requests.ln(), *bytes);
+        let trials = self.trials.iter().map(|trial| trial.iter().map(logarithmic).collect());
+        let trials: Vec<SharedSeries> = trials.collect();
         let points = medians(&band(&trials, POINTS)).into_iter().map(|(x, y)| (x.exp(), y));
         PlotLine::new(&self.name, self.class, Stroke::Main, points.collect())
-    }
-
-    fn highest(&self) -> f64 {
-        self.trials.iter().flatten().map(|(_, bytes)| *bytes).fold(0.0, f64::max)
     }
 
     /// The median over the trials that have a sample near that number of requests.
@@ -104,17 +107,11 @@ impl VariantSharing {
     }
 
     fn description(&self) -> String {
-        let [before, end] = [self.before(), self.end()].map(known_bytes);
+        let [before, end] = [self.before(), self.end()].map(|bytes| {
+            bytes.map_or_else(|| "unknown".to_owned(), |bytes| Unit::Bytes.show(bytes))
+        });
         format!("{}: {before} before the load, {end} at the end", self.name)
     }
-}
-
-fn known_bytes(bytes: Option<f64>) -> String {
-    bytes.map_or_else(|| "unknown".to_owned(), |bytes| Unit::Bytes.show(bytes))
-}
-
-fn logarithmic(series: &[(f64, f64)]) -> SharedSeries {
-    series.iter().map(|(requests, bytes)| (requests.ln(), *bytes)).collect()
 }
 
 fn nearest(series: &[(f64, f64)], requests: f64) -> Option<f64> {
@@ -127,14 +124,9 @@ fn nearest(series: &[(f64, f64)], requests: f64) -> Option<f64> {
     (ratio < TOLERANCE.ln()).then_some(bytes)
 }
 
-fn shared_series(trial: &Trial) -> SharedSeries {
-    let completed = trial.load.as_ref().and_then(|load| answered_by(load, &trial.samples));
-    series_until(&trial.samples, completed)
-}
-
-/// Requests or broadcasts at the end of a load. The report of a load in steps counts deliveries; samples count broadcasts.
+/// Requests or broadcasts at the end of a load. The report of a load in steps counts deliveries, one per subscriber; samples
+/// count broadcasts.
 fn answered_by(load: &LoadReport, samples: &[Sample]) -> Option<u64> {
-    // Steps count deliveries, one per subscriber; samples count broadcasts.
     if load.steps.is_empty() {
         return Some(load.completed);
     }
@@ -143,17 +135,16 @@ fn answered_by(load: &LoadReport, samples: &[Sample]) -> Option<u64> {
 
 /// The series of a trial whose load completed that many requests or broadcasts before the last sample.
 fn series_until(samples: &[Sample], completed: Option<u64>) -> SharedSeries {
-    let mut series: SharedSeries = samples.iter().filter_map(shared_point).collect();
+    let points = samples.iter().filter_map(|sample| {
+        // A logarithmic axis has no place for zero requests.
+        let answered = sample.answered.filter(|answered| *answered > 0)?;
+        Some((answered as f64, shared_bytes(sample)?))
+    });
+    let mut series: SharedSeries = points.collect();
     let end = after_load(samples).and_then(shared_bytes);
     // The load completes between two samples, so its end gets a point of its own.
     series.extend(completed.map(|requests| requests as f64).zip(end));
     series
-}
-
-fn shared_point(sample: &Sample) -> Option<(f64, f64)> {
-    // A logarithmic axis has no place for zero requests.
-    let answered = sample.answered.filter(|answered| *answered > 0)?;
-    Some((answered as f64, shared_bytes(sample)?))
 }
 
 /// Bytes shared by a ready server before the measured load.

@@ -16,7 +16,12 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 th scope="col" { "metric" }
                 @for variant in &results.info.variants { th scope="col" { (one_line(&variant.name)) } }
             } }
-            tbody { @for name in facts::metrics(results) { (row(results, &name)) } }
+            tbody { @for metric in &facts::metrics(results) {
+                tr data-metric=(metric) {
+                    th scope="row" title=(facts::heading(metric)) { code { (metric) } }
+                    @for variant in &results.info.variants { (cell(results, metric, &variant.name)) }
+                }
+            } }
         }
     };
     let body = markup! {
@@ -24,15 +29,6 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         (scrollable("Every metric", &table))
     };
     gallery.part("metrics", &markup! { "Every metric" }, &body)
-}
-
-fn row(results: &Results, metric: &str) -> Markup {
-    markup! {
-        tr data-metric=(metric) {
-            th scope="row" title=(facts::heading(metric)) { code { (metric) } }
-            @for variant in &results.info.variants { (cell(results, metric, &variant.name)) }
-        }
-    }
 }
 
 fn cell(results: &Results, metric: &str, variant: &str) -> Markup {

@@ -12,9 +12,10 @@ type Reduction = (&'static str, fn(&mut Results));
 /// Applied in this order until the page is small enough.
 const REDUCTIONS: [Reduction; 5] = [
     ("long texts and the servers' last lines", cut_texts),
-    ("memory over time", cut_samples),
+    ("memory over time", |results| results.trials.iter_mut().for_each(|one| one.samples.clear())),
     ("metrics that decide nothing, and latency histograms", cut_exploratory),
-    ("all but the first 100 blocks", cut_blocks),
+    // The first blocks: the order of a random design carries no information.
+    ("all but the first 100 blocks", |results| results.trials.retain(|trial| trial.block <= 100)),
     ("all but the first 12 variants", cut_variants),
 ];
 
@@ -31,13 +32,11 @@ pub(super) fn fitting(results: &Results, draw: impl Fn(&Results) -> String) -> S
         left_out.push(what);
         // The warning is added to a copy, or each round would add another.
         let mut shown = reduced.clone();
-        shown.warnings.insert(
-            0,
-            format!(
-                "This page leaves out {}, to stay small; the CSV and JSON have everything.",
-                left_out.join("; ")
-            ),
+        let warning = format!(
+            "This page leaves out {}, to stay small; the CSV and JSON have everything.",
+            left_out.join("; ")
         );
+        shown.warnings.insert(0, warning);
         page = draw(&shown);
     }
     page
@@ -64,10 +63,6 @@ fn cut_texts(results: &mut Results) {
     }
 }
 
-fn cut_samples(results: &mut Results) {
-    results.trials.iter_mut().for_each(|trial| trial.samples.clear());
-}
-
 fn cut_exploratory(results: &mut Results) {
     results.conclusions.retain(|conclusion| !matches!(conclusion.role, Role::Exploratory));
     let decided: Vec<String> = results.conclusions.iter().map(|c| c.metric.clone()).collect();
@@ -76,11 +71,6 @@ fn cut_exploratory(results: &mut Results) {
         trial.load = None;
         trial.metrics.retain(|name, _| *name == primary || decided.contains(name));
     }
-}
-
-fn cut_blocks(results: &mut Results) {
-    // The first blocks: the order of a random design carries no information.
-    results.trials.retain(|trial| trial.block <= 100);
 }
 
 fn cut_variants(results: &mut Results) {

@@ -1,6 +1,6 @@
 //! Collects the values that the script needs of every picture on the page.
 
-use crate::chart::{Caption, Picture, Plot};
+use crate::chart::Picture;
 use carat_model::Variant;
 use maud::{Markup, PreEscaped, html as markup};
 use serde_json::{Map, Value, json};
@@ -35,7 +35,7 @@ impl Gallery {
 
     /// A part of the page that is closed at first, and its line in the table of contents.
     pub(crate) fn part(&mut self, id: &str, title: &Markup, body: &Markup) -> Markup {
-        self.add_part((id, false), title, body)
+        self.add_part(id, false, title, body)
     }
 
     /// The same for what the verdict rests on, with so many rows of variants: it is printed although it is closed, as long
@@ -43,15 +43,10 @@ impl Gallery {
     pub(crate) fn proof(&mut self, id: &str, title: &Markup, rows: usize, body: &Markup) -> Markup {
         let fits = self.on_paper == 0 || self.on_paper + rows <= ROWS_ON_PAPER;
         self.on_paper += rows;
-        self.add_part((id, fits), title, body)
+        self.add_part(id, fits, title, body)
     }
 
-    fn add_part(
-        &mut self,
-        (id, is_printed): (&str, bool),
-        title: &Markup,
-        body: &Markup,
-    ) -> Markup {
+    fn add_part(&mut self, id: &str, is_printed: bool, title: &Markup, body: &Markup) -> Markup {
         self.contents.push((id.to_owned(), title.clone()));
         // The id is inside, because a browser that follows a link opens what is around its target.
         markup! {
@@ -70,11 +65,24 @@ impl Gallery {
         }
     }
 
-    /// A titled picture for a grid of several; empty if there is nothing to draw.
-    pub(crate) fn panel(&mut self, title: &str, plot: &Plot, caption: Caption) -> Markup {
-        let picture = plot.draw(caption);
+    /// A titled picture for a grid of several; empty without one.
+    pub(crate) fn panel(&mut self, title: &str, picture: impl Into<Option<Picture>>) -> Markup {
+        self.add_panel("panel", title, picture.into())
+    }
+
+    /// The same of one variant, in its colour.
+    pub(crate) fn variant_panel(
+        &mut self,
+        class: usize,
+        title: &str,
+        picture: impl Into<Option<Picture>>,
+    ) -> Markup {
+        self.add_panel(&format!("panel of v{class}"), title, picture.into())
+    }
+
+    fn add_panel(&mut self, class: &str, title: &str, picture: Option<Picture>) -> Markup {
         markup! {
-            @if let Some(picture) = picture { div.panel { h3 { (title) } (self.show(picture)) } }
+            @if let Some(picture) = picture { div class=(class) { h3 { (title) } (self.show(picture)) } }
         }
     }
 

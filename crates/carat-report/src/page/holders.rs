@@ -43,27 +43,12 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
 }
 
 fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
-    let sorted = by_bytes(classes);
-    let mut boxes: Vec<TreemapBox> =
-        sorted.iter().take(SHOWN).map(|class| class_box(class)).collect();
-    // The rest as one box, so that areas add up to all memory.
-    let rest = sorted.get(SHOWN..).unwrap_or_default();
-    if !rest.is_empty() {
-        let size = rest.iter().map(|class| class_bytes(class) as f64).sum();
-        boxes.push(TreemapBox::new(format!("{} more classes", rest.len()), 1, size));
-    }
+    let mut boxes = with_rest(by_bytes(classes).into_iter().map(class_box), "classes");
     match (&census.owners, &census.malloc) {
         (Some(owners), _) => {
             // Classes have boxes of their own, with their malloc inside.
             let others = owners.holders.iter().filter(|holder| !of_a_class(holder, classes));
-            let mut others: Vec<TreemapBox> = others.map(holder_box).collect();
-            let rest = others.split_off(SHOWN.min(others.len()));
-            boxes.append(&mut others);
-            // As for classes: without them the areas would add up to less than all memory.
-            if !rest.is_empty() {
-                let size = rest.iter().map(|holder| holder.size).sum();
-                boxes.push(TreemapBox::new(format!("{} more holders", rest.len()), 1, size));
-            }
+            boxes.extend(with_rest(others.map(holder_box), "holders"));
             let detail = format!(", {}", grouped_count(owners.nobody.chunks, "chunk"));
             let nobody = TreemapBox::new("held by nobody", 6, owners.nobody.present as f64);
             boxes.push(TreemapBox { detail, ..nobody });
@@ -80,6 +65,17 @@ fn boxes(census: &Census, classes: &[ClassCount]) -> Vec<TreemapBox> {
     for (label, bytes) in [("free slots", free_slots), ("free in malloc", free_malloc)] {
         let size = bytes.unwrap_or_default() as f64;
         boxes.push(TreemapBox::new(label, 0, size));
+    }
+    boxes
+}
+
+/// The first boxes, and the rest as one box, so that areas add up to all memory.
+fn with_rest(boxes: impl Iterator<Item = TreemapBox>, what: &str) -> Vec<TreemapBox> {
+    let mut boxes: Vec<TreemapBox> = boxes.collect();
+    let rest = boxes.split_off(SHOWN.min(boxes.len()));
+    if !rest.is_empty() {
+        let size = rest.iter().map(|one| one.size).sum();
+        boxes.push(TreemapBox::new(format!("{} more {what}", rest.len()), 1, size));
     }
     boxes
 }

@@ -63,6 +63,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
     let id = format!("kept-{}", census.process);
     let description = "Heights are bytes; the tables below have the numbers.";
     let picture = icicle(&kept.whole(), &WHOLE, Caption::new(&id, &title, description));
+    let holders = kept.tops.iter().map(|top| (top.label.clone(), top.amount));
     let closer = kept.tops.iter().filter(|top| kept.is_worth_a_look(top)).take(CLOSER).enumerate();
     markup! {
         figure {
@@ -78,7 +79,7 @@ pub(super) fn section(census: &Census, gallery: &mut Gallery) -> Markup {
             (gallery.show(picture))
         }
         (sole_holders(who))
-        details.fold { summary { "Numbers" } (kept.holders()) }
+        details.fold { summary { "Numbers" } (kept.amounts("Holders", "holder", holders.collect())) }
         @for (number, top) in closer { (kept.closer(top, format!("{id}-{number}"), gallery)) }
     }
 }
@@ -173,7 +174,7 @@ impl KeptPicture<'_> {
     fn whole(&self) -> IcicleBox {
         let all = self.tree.all.bytes;
         let inner = with_rest(self.tops.iter().map(|top| self.top_box(top)).collect(), all);
-        IcicleBox { label: "all".into(), size: all as f64, inner, ..IcicleBox::default() }
+        IcicleBox::new("all", all as f64, inner)
     }
 
     fn top_box(&self, top: &Top) -> IcicleBox {
@@ -201,11 +202,6 @@ impl KeptPicture<'_> {
             inner: inner.collect(),
             hover: format!("{what}{}: {}", self.way(number), self.words(node.all)),
         }
-    }
-
-    fn holders(&self) -> Markup {
-        let rows = self.tops.iter().map(|top| (top.label.clone(), top.amount));
-        self.amounts("Holders", "holder", rows.collect())
     }
 
     /// A table of the largest rows, which are sorted by size.
@@ -274,8 +270,7 @@ fn with_rest(mut boxes: Vec<IcicleBox>, all: u64) -> Vec<IcicleBox> {
     let rest = all as f64 - shown;
     if rest > 0.0 {
         let hover = format!("smaller parts: {}", Unit::Bytes.show(rest));
-        let label = "smaller parts".into();
-        boxes.push(IcicleBox { label, size: rest, hover, ..IcicleBox::default() });
+        boxes.push(IcicleBox { hover, ..IcicleBox::new("smaller parts", rest, Vec::new()) });
     }
     boxes
 }

@@ -1,6 +1,6 @@
 //! Latency: percentiles up to the rarest responses, and the share of responses within a time.
 
-use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{Axis, Caption, Picture, Plot, PlotLine, Stroke, variant_class};
 use crate::histogram;
 use crate::page::elements::number_table;
 use crate::page::gallery::Gallery;
@@ -24,8 +24,7 @@ const NINES: [(f64, &str); 6] = [
     (5.0, "p99.999"),
 ];
 
-/// Points of the line of the share of responses within a time.
-const POINTS: usize = 120;
+const WITHIN: &str = "Share of responses within a time";
 
 struct VariantLatency {
     name: String,
@@ -48,8 +47,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     if variants.is_empty() {
         return markup! {};
     }
-    let descriptions: Vec<String> = variants.iter().map(VariantLatency::description).collect();
-    let description = descriptions.join("; ");
+    let description: Vec<String> = variants.iter().map(VariantLatency::description).collect();
+    let description = description.join("; ");
     let body = markup! {
         figure {
             figcaption {
@@ -57,8 +56,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 Right: the share of responses within a time. A percentile with fewer than ten responses beyond it is unknown."
             }
             div.grid2 {
-                (percentiles(&variants, &description, gallery))
-                (cumulative(&variants, &description, gallery))
+                (gallery.panel("Percentiles", percentiles(&variants, &description)))
+                (gallery.panel(WITHIN, cumulative(&variants, &description)))
             }
         }
         (number_table(&numbers(&variants)))
@@ -77,34 +76,33 @@ impl VariantLatency {
         let [median, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| self.at(quantile));
         format!("{}: median {median}, p95 {p95}, p99 {p99}", self.name)
     }
-
-    fn line(&self, points: Vec<(f64, f64)>) -> PlotLine {
-        PlotLine::new(&self.name, self.class, Stroke::Main, points)
-    }
 }
 
-fn percentiles(variants: &[VariantLatency], description: &str, gallery: &mut Gallery) -> Markup {
+fn percentiles(variants: &[VariantLatency], description: &str) -> Option<Picture> {
     let ticks = NINES.map(|(place, name)| (place, name.to_owned())).to_vec();
-    let lines = variants.iter().map(|one| one.line(histogram::percentiles(&one.histogram)));
-    let plot = Plot {
-        x_name: "percentile".into(),
-        lines: lines.collect(),
-        ..Plot::new(Axis::Named(ticks), Axis::Logarithmic(Unit::Seconds))
-    };
+    let x = (Axis::Named(ticks), "percentile");
+    let lines = lines(variants, histogram::percentiles);
     let caption = Caption::new("latency-percentiles", "Latency by percentile", description);
-    gallery.panel("Percentiles", &plot, caption)
+    Plot::new(x, Axis::Logarithmic(Unit::Seconds), lines).draw(caption)
 }
 
-fn cumulative(variants: &[VariantLatency], description: &str, gallery: &mut Gallery) -> Markup {
-    let lines = variants.iter().map(|one| one.line(histogram::cumulative(&one.histogram, POINTS)));
-    let plot = Plot {
-        x_name: "latency".into(),
-        lines: lines.collect(),
-        y_range: Some((0.0, 1.0)),
-        ..Plot::new(Axis::Logarithmic(Unit::Seconds), Axis::Linear(Unit::Fraction))
+fn cumulative(variants: &[VariantLatency], description: &str) -> Option<Picture> {
+    let x = (Axis::Logarithmic(Unit::Seconds), "latency");
+    let lines = lines(variants, histogram::cumulative);
+    let plot = Plot::new(x, Axis::Linear(Unit::Fraction), lines);
+    let caption = Caption::new("latency-within", WITHIN, description);
+    Plot { y_range: Some((0.0, 1.0)), ..plot }.draw(caption)
+}
+
+fn lines(
+    variants: &[VariantLatency],
+    points: fn(&Histogram<u64>) -> Vec<(f64, f64)>,
+) -> Vec<PlotLine> {
+    let variants = variants.iter();
+    let line = |one: &VariantLatency| {
+        PlotLine::new(&one.name, one.class, Stroke::Main, points(&one.histogram))
     };
-    let title = "Share of responses within a time";
-    gallery.panel(title, &plot, Caption::new("latency-within", title, description))
+    variants.map(line).collect()
 }
 
 fn numbers(variants: &[VariantLatency]) -> FactTable {

@@ -12,19 +12,6 @@ use maud::{Markup, html as markup};
 /// Empty where no server forked.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let Some(line) = line(results) else { return markup! {} };
-    let body = markup! {
-        p { (capital(&line)) "." }
-        p.soft {
-            "The least is computed from the ledger of each trial after the load: once what the parent of the forked processes \
-            loaded, and what each of them keeps besides. Code, stacks and machine code count as they are; free memory of Ruby and \
-            of malloc does not count."
-        }
-        details { summary { "Numbers" } (numbers(results)) }
-    };
-    gallery.part("least", &markup! { "How far from the least" }, &body)
-}
-
-fn numbers(results: &Results) -> Markup {
     let rows = results.least.iter().map(|one| {
         vec![
             Cell::text(&one.variant),
@@ -35,8 +22,19 @@ fn numbers(results: &Results) -> Markup {
         ]
     });
     let all = FactTable::new("Memory as a multiple of the least").texts(["variant"]);
-    markup! {
-        (table(&all.numbers(["trials", "median", "interval", "blocks"]).rows(rows)))
-        @if let Some(level) = level(results) { p.soft { (capital(&level)) "." } }
-    }
+    let all = all.numbers(["trials", "median", "interval", "blocks"]).rows(rows);
+    let body = markup! {
+        p { (capital(&line)) "." }
+        p.soft {
+            "The least is computed from the ledger of each trial after the load: once what the parent of the forked processes \
+            loaded, and what each of them keeps besides. Code, stacks and machine code count as they are; free memory of Ruby and \
+            of malloc does not count."
+        }
+        details {
+            summary { "Numbers" }
+            (table(&all))
+            @if let Some(level) = level(results) { p.soft { (capital(&level)) "." } }
+        }
+    };
+    gallery.part("least", &markup! { "How far from the least" }, &body)
 }

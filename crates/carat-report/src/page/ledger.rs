@@ -1,17 +1,22 @@
-//! A ledger as pictures and tables: the waterfall of its parts, and the parts of every process.
+//! The page of a single ledger, and what the page of a recording has of it too: the waterfall of its parts, and the parts of
+//! every process.
 
 use crate::chart::Caption;
 use crate::chart::bars::{BarRow, bars};
 use crate::chart::icicle::{IcicleBox, THREE_LEVELS, icicle};
 use crate::ledger_files::LedgerFiles;
 use crate::numbers::{count, or_dash, percent, percent_of};
-use crate::page::elements;
+use crate::page::elements::{self, prose};
+use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
+use crate::page::{ledger_details, outside};
 use crate::process_names::name;
 use crate::table::{Cell, FactTable};
-use crate::text::{one_line, shorten};
+use crate::text::{capital, one_line, shorten};
+use carat_analysis::{Diagnosis, LedgerSource, diagnosis, findings_of};
 use carat_model::ledger::{Ledger, LedgerPart, PartKind, ProcessLedger, StatusLedger};
 use carat_model::{Bytes, Unit};
+use carat_redact::{redact_ledger, redact_outside, redact_recording};
 use maud::{Markup, html as markup};
 
 /// Processes that get a box of their own.
@@ -23,6 +28,68 @@ const FILES: usize = 20;
 /// Reasons listed for figures that could not be read.
 const REASONS: usize = 20;
 
+/// The page of a ledger, with what is known beside it: one file that makes no request. `server` names what it
+/// describes, such as a command line.
+pub fn ledger_html(
+    server: &str,
+    ledger: &Ledger,
+    source: LedgerSource<'_>,
+    options: &PageOptions,
+) -> String {
+    let (server, ledger) = redact_ledger(server, ledger, options.audience);
+    let reading = source.reading();
+    let shown = reading.map(|reading| redact_outside(reading, options.audience));
+    let title = headline(&ledger);
+    let found = match source {
+        LedgerSource::Processes(_) => diagnosis(&ledger, LedgerSource::Processes(shown.as_ref())),
+        LedgerSource::Recording(recording) => {
+            let recording = redact_recording(recording, options.audience);
+            diagnosis(&ledger, LedgerSource::Recording(&recording))
+        }
+        LedgerSource::Results(_) => diagnosis(&ledger, source),
+    };
+    let findings = findings_of(&ledger, source);
+    let mut gallery = Gallery::default();
+    let about = markup! { "Carat ledger of " b { (shorten(&server, 120)) } };
+    let contents = markup! {
+        h1 { (title) }
+        (rows(&found))
+        (section(&ledger, &mut gallery))
+        (ledger_details::what_to_try(&ledger, &findings))
+        (outside::sections(shown.as_ref(), &mut gallery))
+        (ledger_details::details(&ledger))
+    };
+    page(&title, (&about, &contents), (gallery, &[]), options)
+}
+
+/// The rows of the diagnosis; the title has the size already.
+fn rows(found: &Diagnosis) -> Markup {
+    markup! {
+        table #diagnosis {
+            tbody { @for row in &found.rows {
+                tr { th scope="row" { (capital(row.kind.label())) } td.l { (prose(&row.text)) } }
+            } }
+        }
+    }
+}
+
+fn headline(ledger: &Ledger) -> String {
+    // Reversed: `max_by_key` takes the last of equals, and the first part is to win.
+    let largest = ledger.parts.iter().rev().max_by_key(|part| part.pss);
+    let Some(largest) = largest else { return "No process could be read.".to_owned() };
+    let processes = match ledger.processes.len() {
+        0 => String::new(),
+        some => format!(" in {}", count(some, "process")),
+    };
+    format!(
+        "{}{processes}; the largest part, {}, is {}.",
+        ledger.pss,
+        percent_of(largest.pss.0 as f64, ledger.pss, 0),
+        largest.kind.label()
+    )
+}
+
+/// The parts of a ledger as pictures and tables.
 pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
     let unexplained = Unit::Bytes.show(ledger.unexplained as f64);
     let description = format!("{}; unexplained {unexplained}", part_sizes(ledger));
@@ -31,37 +98,31 @@ pub(super) fn section(ledger: &Ledger, gallery: &mut Gallery) -> Markup {
     let parts = bars(&waterfall(ledger), (0.0, ledger.pss.0.max(1) as f64), None, caption);
     let caption = Caption::new("ledger-icicle", "Processes and their parts", description);
     let boxes = icicle(&tree(ledger), &THREE_LEVELS, caption);
+    let files = LedgerFiles::of(ledger);
     markup! {
         section #ledger {
             h2 { "What the memory is made of" }
             figure {
                 figcaption { "Left: the parts and the unexplained line add up to the kernel's figure (PSS). Solid is memory that only one process maps, pale a process's proportional part of memory that others map too. Right: the same by process." }
                 div.grid2 {
-                    div.panel { h3 { "Parts" } (gallery.show(parts)) }
-                    div.panel { h3 { "Tree, processes, parts" } (gallery.show(boxes)) }
+                    (gallery.panel("Parts", parts))
+                    (gallery.panel("Tree, processes, parts", boxes))
                 }
             }
             details { summary { "Numbers" } (elements::table(&table(ledger))) (elements::table(&processes(ledger))) }
-            (files(&LedgerFiles::of(ledger)))
+            @if !files.mapped.is_empty() {
+                h3 { "Largest mapped files without code" }
+                (file_list(&files.mapped))
+            }
+            @if !files.open.is_empty() {
+                h3 { "Open and not mapped" }
+                p.soft { "In no figure above, but in memory and charged to the container." }
+                (file_list(&files.open))
+            }
             @if !ledger.unread.is_empty() {
                 ul.warn { @for reason in ledger.unread.iter().take(REASONS) { li { "Not in these figures: " (reason) } } }
             }
             @if !ledger.from_status.is_empty() { (from_status(&ledger.from_status)) }
-        }
-    }
-}
-
-/// The files of data, and those that no figure has.
-fn files(files: &LedgerFiles<'_>) -> Markup {
-    markup! {
-        @if !files.mapped.is_empty() {
-            h3 { "Largest mapped files without code" }
-            (file_list(&files.mapped))
-        }
-        @if !files.open.is_empty() {
-            h3 { "Open and not mapped" }
-            p.soft { "In no figure above, but in memory and charged to the container." }
-            (file_list(&files.open))
         }
     }
 }
@@ -104,9 +165,10 @@ pub(super) fn part_sizes(ledger: &Ledger) -> String {
 /// The bars of a waterfall: parts that add up to the total, each beginning where the one before ends.
 pub(super) fn waterfall(ledger: &Ledger) -> Vec<BarRow> {
     let (total, unexplained) = (ledger.pss.0 as f64, ledger.unexplained as f64);
-    let note = |bytes: f64| {
+    let row = |label: &str, class: Option<usize>, bytes: f64, bars| {
         let share = if total > 0.0 { bytes / total } else { 0.0 };
-        format!("{} · {}", Unit::Bytes.show(bytes), percent(share, 1))
+        let note = format!("{} · {}", Unit::Bytes.show(bytes), percent(share, 1));
+        BarRow { label: label.to_owned(), note, class, bars }
     };
     let mut at = 0.0;
     let mut rows: Vec<BarRow> = Vec::new();
@@ -114,24 +176,14 @@ pub(super) fn waterfall(ledger: &Ledger) -> Vec<BarRow> {
         let middle = at + part.private.0 as f64;
         // Private memory first, so that all bars of it begin where the part begins.
         let end = middle + part.shared().0 as f64;
-        rows.push(BarRow {
-            label: part.kind.label().into(),
-            note: note(end - at),
-            class: Some(colour(part.kind)),
-            bars: vec![("part", at, middle), ("part shared", middle, end)],
-        });
+        let bars = vec![("part", at, middle), ("part shared", middle, end)];
+        rows.push(row(part.kind.label(), Some(colour(part.kind)), end - at, bars));
         at = end;
     }
     // Negative where the parts exceed the kernel's figure; the bar then goes back.
-    let rest = ("unexplained", at, at + unexplained);
-    let lines =
-        [("unexplained", unexplained, rest), ("the kernel's figure", total, ("whole", 0.0, total))];
-    rows.extend(lines.map(|(label, bytes, bar)| BarRow {
-        label: label.into(),
-        note: note(bytes),
-        class: None,
-        bars: vec![bar],
-    }));
+    let rest = vec![("unexplained", at, at + unexplained)];
+    rows.push(row("unexplained", None, unexplained, rest));
+    rows.push(row("the kernel's figure", None, total, vec![("whole", 0.0, total)]));
     rows
 }
 
@@ -154,33 +206,22 @@ fn tree(ledger: &Ledger) -> IcicleBox {
     let mut sorted: Vec<&ProcessLedger> = ledger.processes.iter().collect();
     sorted.sort_by_key(|process| std::cmp::Reverse(process.pss));
     let (shown, rest) = sorted.split_at(sorted.len().min(PROCESS_BOXES));
-    // Named among all of them: a role follows from the parents, which may be in the rest.
-    let named = shown.iter().map(|process| process_box(process, &ledger.processes));
-    let mut inner: Vec<IcicleBox> = named.collect();
+    let part_box = |part: &LedgerPart| IcicleBox {
+        class: colour(part.kind),
+        ..IcicleBox::new(part.kind.label(), part.pss.0 as f64, Vec::new())
+    };
+    let process_box = |process: &&ProcessLedger| {
+        // Named among all of them: a role follows from the parents, which may be in the rest.
+        let label = format!("{} {}", process.pid, name(process, &ledger.processes));
+        let parts = process.parts.iter().map(part_box).collect();
+        IcicleBox::new(label, process.pss.0 as f64, parts)
+    };
+    let mut inner: Vec<IcicleBox> = shown.iter().map(process_box).collect();
     if !rest.is_empty() {
         let size = rest.iter().map(|process| process.pss.0 as f64).sum();
-        let label = count(rest.len(), "more process");
-        inner.push(IcicleBox { label, size, ..IcicleBox::default() });
+        inner.push(IcicleBox::new(count(rest.len(), "more process"), size, Vec::new()));
     }
-    IcicleBox { label: "the tree".into(), size: ledger.pss.0 as f64, inner, ..IcicleBox::default() }
-}
-
-fn process_box(process: &ProcessLedger, all: &[ProcessLedger]) -> IcicleBox {
-    IcicleBox {
-        label: format!("{} {}", process.pid, name(process, all)),
-        size: process.pss.0 as f64,
-        inner: process.parts.iter().map(part_box).collect(),
-        ..IcicleBox::default()
-    }
-}
-
-fn part_box(part: &LedgerPart) -> IcicleBox {
-    IcicleBox {
-        label: part.kind.label().into(),
-        class: colour(part.kind),
-        size: part.pss.0 as f64,
-        ..IcicleBox::default()
-    }
+    IcicleBox::new("the tree", ledger.pss.0 as f64, inner)
 }
 
 fn table(ledger: &Ledger) -> FactTable {

@@ -8,7 +8,7 @@ use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line};
 use carat_analysis::Finding;
 use carat_model::Unit;
-use carat_model::ledger::{Arena, Basis, Ledger, ProcessLedger, RubyHeap, SlotPool};
+use carat_model::ledger::{Arena, Basis, Ledger, ProcessLedger, RubyHeap};
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
 
@@ -50,31 +50,34 @@ pub(super) fn details(ledger: &Ledger) -> Markup {
     if ledger.processes.is_empty() {
         return markup! {};
     }
-    let with_heap = ledger.processes.iter().filter(|process| process.heap.is_some());
+    let unprobed = ledger.processes.iter().filter(|one| one.basis == Basis::ProcOnly).count();
+    let heaps = ledger.processes.iter().filter_map(|one| Some((one, one.heap.as_ref()?)));
+    let mut heaps = heaps.take(PROCESSES).peekable();
     let with_arenas = ledger.processes.iter().filter(|process| process.arenas.len() > 1);
+    let mut with_arenas = with_arenas.take(PROCESSES).enumerate().peekable();
     markup! {
         section #allocator {
             h2 { "Allocator" }
             ul.also { @for (line, processes) in allocators(ledger) { li { (line) " (" (processes.join(", ")) ")" } } }
-            @if let Some(text) = without_probe(ledger) { p.soft { (text) } }
+            @if unprobed > 0 {
+                p.soft { "The probe is not loaded in " (unprobed) " of " (ledger.processes.len()) " processes, so live and free memory cannot be told apart there." }
+            }
             @for process in &ledger.processes {
                 @if let Some(why) = &process.slots_unknown {
                     p.soft { "Slots unknown in " (title(process, ledger)) ": " (one_line(why)) "." }
                 }
             }
         }
-        @if ledger.processes.iter().any(|process| process.heap.is_some()) {
+        @if heaps.peek().is_some() {
             section #heap {
                 h2 { "Ruby's heap" }
-                @for process in with_heap.take(PROCESSES) {
-                    @if let Some(heap) = &process.heap { (ruby_heap(process, heap, ledger)) }
-                }
+                @for (process, heap) in heaps { (ruby_heap(process, heap, ledger)) }
             }
         }
-        @if ledger.processes.iter().any(|process| process.arenas.len() > 1) {
+        @if with_arenas.peek().is_some() {
             section #arenas {
                 h2 { "Malloc arenas" }
-                @for (at, process) in with_arenas.take(PROCESSES).enumerate() { (arenas(process, ledger, at == 0)) }
+                @for (at, process) in with_arenas { (arenas(process, ledger, at == 0)) }
             }
         }
     }
@@ -96,35 +99,24 @@ fn allocators(ledger: &Ledger) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-fn without_probe(ledger: &Ledger) -> Option<String> {
-    let count = ledger.processes.iter().filter(|p| p.basis == Basis::ProcOnly).count();
-    (count > 0).then(|| {
-        format!(
-            "The probe is not loaded in {count} of {} processes, so live and free memory cannot be told apart there.",
-            ledger.processes.len()
-        )
-    })
-}
-
 fn ruby_heap(process: &ProcessLedger, heap: &RubyHeap, ledger: &Ledger) -> Markup {
     let version = ruby_version(process);
+    let count = |value: Option<u64>| Cell::amount(Unit::Count, value.map(|count| count as f64));
+    let rows = heap.pools.iter().map(|pool| {
+        let share = Cell::amount(Unit::Fraction, pool.fragmentation());
+        let cells = [count(pool.live), count(pool.free), share, count(pool.pages)];
+        Cell::row(format!("{} B", pool.slot_size), cells)
+    });
     let slots = FactTable::new("Slots by size")
         .name("slot size")
         .numbers(["live", "free", "free share", "pages"])
-        .rows(heap.pools.iter().map(pool_row));
+        .rows(rows);
     markup! {
         h3 { (title(process, ledger)) @if !version.is_empty() { ", Ruby " (version) } }
         p.soft { (heap_size(heap)) "." }
         @if !heap.pools.is_empty() { (table(&slots)) }
         @for line in heap_lines(heap) { p.soft { (capital(&line)) "." } }
     }
-}
-
-fn pool_row(pool: &SlotPool) -> Vec<Cell> {
-    let count = |value: Option<u64>| Cell::amount(Unit::Count, value.map(|count| count as f64));
-    let share = Cell::amount(Unit::Fraction, pool.fragmentation());
-    let cells = [count(pool.live), count(pool.free), share, count(pool.pages)];
-    Cell::row(format!("{} B", pool.slot_size), cells)
 }
 
 fn arenas(process: &ProcessLedger, ledger: &Ledger, open: bool) -> Markup {

@@ -7,7 +7,7 @@ use crate::page::elements::{scrollable, table};
 use crate::page::gallery::Gallery;
 use crate::table::{Cell, FactTable};
 use crate::text::shorten;
-use carat_model::{MachineComparison, Results, Variant};
+use carat_model::{MachineComparison, Results};
 use maud::{Markup, html as markup};
 
 /// The facts about the machine.
@@ -62,9 +62,15 @@ pub(super) fn repeat_section(results: &Results, gallery: &mut Gallery) -> Markup
         table {
             thead { tr { th scope="col" { "variant" } th.w scope="col" { "settings" } } }
             tbody {
-                @for variant in &results.info.variants {
-                    tr { th scope="row" { (variant.name) } (settings_cell(variant)) }
-                }
+                @for variant in &results.info.variants { tr {
+                    th scope="row" { (variant.name) }
+                    td.w {
+                        @if variant.settings.is_empty() { "none" }
+                        @for (at, (name, value)) in variant.settings.iter().enumerate() {
+                            @if at > 0 { ", " } code { (name) " = " (value) }
+                        }
+                    }
+                } }
             }
         }
     };
@@ -78,15 +84,4 @@ pub(super) fn repeat_section(results: &Results, gallery: &mut Gallery) -> Markup
         }
     };
     gallery.part("repeat", &markup! { "How to repeat it" }, &body)
-}
-
-fn settings_cell(variant: &Variant) -> Markup {
-    markup! {
-        td.w {
-            @if variant.settings.is_empty() { "none" }
-            @for (at, (name, value)) in variant.settings.iter().enumerate() {
-                @if at > 0 { ", " } code { (name) " = " (value) }
-            }
-        }
-    }
 }

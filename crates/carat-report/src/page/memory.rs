@@ -2,7 +2,7 @@
 
 use crate::chart::reduce::{BandPoint, medians, reduce};
 use crate::chart::scale::range;
-use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
 use crate::memory_series::{
     MemorySeries, any_sample, is_resident, memory, memory_band, memory_series,
@@ -34,15 +34,6 @@ struct VariantMemory {
     private: MemorySeries,
 }
 
-/// What the pictures of the section have in common.
-struct SharedAxes {
-    seconds: (f64, f64),
-    bytes: (f64, f64),
-    markers: Vec<(f64, String)>,
-    /// Thin lines per variant.
-    thin: usize,
-}
-
 /// Empty if no trial has samples.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let resident = is_resident(results);
@@ -51,15 +42,27 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
         .map(|(place, variant)| VariantMemory::new(results, &variant.name, place, resident))
         .collect();
     let points = || drawn.iter().flat_map(|variant| variant.trials.iter().flatten());
-    let (Some(seconds), Some(bytes)) =
-        (range(points().map(|point| point.0), 0.0), range(points().map(|point| point.1), 0.03))
-    else {
+    let (x_range, y_range) =
+        (range(points().map(|point| point.0), 0.0), range(points().map(|point| point.1), 0.03));
+    if x_range.is_none() || y_range.is_none() {
         return markup! {};
+    }
+    let markers = markers(results);
+    // The same axes in all pictures.
+    let plot = |lines| Plot {
+        markers: markers.clone(),
+        x_range,
+        y_range,
+        ..Plot::over_time(Unit::Bytes, lines)
     };
     // At least three of each variant, or one trial would stand for all.
     let thin = (THIN_LINES / drawn.len().max(1)).max(3);
-    let axes = SharedAxes { seconds, bytes, markers: markers(results), thin };
     let what = if resident { "Resident memory" } else { "Proportional memory of the tree" };
+    let lines = drawn.iter().map(|variant| variant.median(Stroke::Main)).collect();
+    let description: Vec<String> = drawn.iter().map(VariantMemory::description).collect();
+    let title = "Median memory over time of all variants";
+    let caption = Caption::new("memory-all", title, description.join("; "));
+    let all = plot(lines).draw(caption).filter(|_| drawn.len() > 1);
     let most = drawn.iter().map(|variant| variant.trials.len()).max().unwrap_or(0);
     let body = markup! {
         figure {
@@ -69,8 +72,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 "; the thick line is the median over all trials, the band their middle half. Its last point is of the last samples of all trials, at the median of their times. All pictures have the same axes."
             }
             div.grid2 {
-                @if drawn.len() > 1 { (all_medians(&drawn, &axes, gallery)) }
-                @for variant in &drawn { (variant.panel(&drawn[0], &axes, gallery)) }
+                (gallery.panel("Medians of all variants", all))
+                @for variant in &drawn { (variant.panel(plot(variant.lines(&drawn[0], thin)), gallery)) }
             }
         }
         (number_table(&numbers(&drawn)))
@@ -90,25 +93,6 @@ fn markers(results: &Results) -> Vec<(f64, String)> {
         .into_iter()
         .filter_map(|(at, name)| Some((at?, format!("{what} {name}"))))
         .collect()
-}
-
-fn plot(lines: Vec<PlotLine>, axes: &SharedAxes) -> Plot {
-    Plot {
-        x_name: "since the start".into(),
-        lines,
-        markers: axes.markers.clone(),
-        x_range: Some(axes.seconds),
-        y_range: Some(axes.bytes),
-        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
-    }
-}
-
-fn all_medians(variants: &[VariantMemory], axes: &SharedAxes, gallery: &mut Gallery) -> Markup {
-    let lines = variants.iter().map(|variant| variant.median(Stroke::Main)).collect();
-    let descriptions: Vec<String> = variants.iter().map(VariantMemory::description).collect();
-    let title = "Median memory over time of all variants";
-    let caption = Caption::new("memory-all", title, descriptions.join("; "));
-    gallery.panel("Medians of all variants", &plot(lines, axes), caption)
 }
 
 impl VariantMemory {
@@ -133,19 +117,15 @@ impl VariantMemory {
         PlotLine::new(&self.name, self.class, stroke, medians(&self.band))
     }
 
-    fn panel(&self, baseline: &Self, axes: &SharedAxes, gallery: &mut Gallery) -> Markup {
+    fn panel(&self, plot: Plot, gallery: &mut Gallery) -> Markup {
         let title = format!("Memory over time of {}", self.name);
         let caption = Caption::new(format!("memory-{}", self.class), title, self.description());
-        let mut plot = plot(self.lines(baseline, axes.thin), axes);
-        plot.bands = vec![(self.class, self.band.clone())];
-        markup! {
-            div class={ "panel of v" (self.class) } {
-                h3 { (self.name) }
-                @match plot.draw(caption) {
-                    Some(picture) => (gallery.show(picture)),
-                    None => p.soft { "No samples." },
-                }
-            }
+        let bands = vec![(self.class, self.band.clone())];
+        match (Plot { bands, ..plot }).draw(caption) {
+            Some(picture) => gallery.variant_panel(self.class, &self.name, picture),
+            None => markup! {
+                div class={ "panel of v" (self.class) } { h3 { (self.name) } p.soft { "No samples." } }
+            },
         }
     }
 

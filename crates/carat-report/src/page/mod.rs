@@ -3,7 +3,6 @@
 mod classes;
 mod compared;
 mod comparison;
-mod controls;
 mod elements;
 pub(crate) mod erosion;
 mod every_metric;
@@ -21,7 +20,6 @@ mod latency;
 mod least;
 mod ledger;
 mod ledger_details;
-mod ledger_page;
 mod machine;
 mod memory;
 mod moments;
@@ -40,7 +38,7 @@ mod watch;
 pub use comparison::comparison_html;
 pub(crate) use frame::PAGE_START;
 pub use frame::PageOptions;
-pub use ledger_page::ledger_html;
+pub use ledger::ledger_html;
 pub use recording::recording_html;
 pub use tune::tune_html;
 pub use watch::watch_html;
@@ -63,7 +61,7 @@ const SECTIONS: [PageSection; 21] = [
     saving::section,
     least::section,
     classes::section,
-    controls::section,
+    forest::control_section,
     memory::section,
     moments::section,
     growth::section,

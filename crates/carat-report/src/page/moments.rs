@@ -52,12 +52,15 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 
 /// The picture over the requests, from the start of the load to its end.
 fn by_requests(results: &Results, figure: MemoryFigure, gallery: &mut Gallery) -> Markup {
-    let mut lines = Vec::new();
-    let mut bands = Vec::new();
-    let mut descriptions = Vec::new();
+    let of_sample: SampleFigure = match figure {
+        MemoryFigure::Rss => |sample| sample.rss,
+        MemoryFigure::Pss => |sample| sample.pss,
+        MemoryFigure::Shared => |sample| sample.shared,
+    };
+    let (mut lines, mut bands, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     for (place, variant) in results.info.variants.iter().enumerate() {
         let trials: Vec<RequestSeries> = facts::counted_trials(results, &variant.name)
-            .map(|trial| request_series(trial, sample_figure(figure)))
+            .map(|trial| request_series(trial, of_sample))
             .filter(|series| series.len() > 1)
             .collect();
         let band = band(&trials, POINTS);
@@ -68,23 +71,11 @@ fn by_requests(results: &Results, figure: MemoryFigure, gallery: &mut Gallery) -
         lines.push(PlotLine::new(name, class, Stroke::Main, medians(&band)));
         bands.push((class, band));
     }
-    let plot = Plot {
-        x_name: format!("{} answered", moments::unit_of_load(results)),
-        lines,
-        bands,
-        ..Plot::new(Axis::Linear(Unit::Count), Axis::Linear(Unit::Bytes))
-    };
+    let name = format!("{} answered", moments::unit_of_load(results));
+    let plot = Plot::new((Axis::Linear(Unit::Count), &name), Axis::Linear(Unit::Bytes), lines);
     let title = "Memory by requests answered";
     let caption = Caption::new("moments-requests", title, descriptions.join("; "));
-    gallery.panel("Memory by requests", &plot, caption)
-}
-
-fn sample_figure(figure: MemoryFigure) -> SampleFigure {
-    match figure {
-        MemoryFigure::Rss => |sample| sample.rss,
-        MemoryFigure::Pss => |sample| sample.pss,
-        MemoryFigure::Shared => |sample| sample.shared,
-    }
+    gallery.panel("Memory by requests", Plot { bands, ..plot }.draw(caption))
 }
 
 /// The memory of a trial by requests answered. The sample at the start of the load is at 0; the one after the load is at
@@ -116,9 +107,7 @@ fn by_moment(
     let mut found: Vec<Moment> = shown.iter().map(|one| one.moment).collect();
     // Comparisons come in the order of moments, so equal ones are neighbours.
     found.dedup();
-    let mut lines = Vec::new();
-    let mut bands = Vec::new();
-    let mut descriptions = Vec::new();
+    let (mut lines, mut bands, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     for (place, variant) in results.info.variants.iter().enumerate() {
         let band: Vec<BandPoint> = shown
             .iter()
@@ -137,24 +126,13 @@ fn by_moment(
         lines.push(PlotLine::new(name, class, Stroke::Points, medians(&band)));
         bands.push((class, band));
     }
-    let ticks = found.iter().enumerate().map(|(at, moment)| (at as f64, tick(*moment))).collect();
-    let plot = Plot {
-        x_name: format!("moment; a number is {} answered", moments::unit_of_load(results)),
-        lines,
-        bands,
-        ..Plot::new(Axis::Named(ticks), Axis::Linear(Unit::Bytes))
-    };
-    gallery.panel(title, &plot, Caption::new(id, title, descriptions.join("; ")))
-}
-
-fn tick(moment: Moment) -> String {
-    match moment {
-        Moment::Ready => "ready".to_owned(),
-        Moment::Start => "start".to_owned(),
-        Moment::Requests(n) => grouped(n),
-        Moment::End => "end".to_owned(),
-        Moment::Idle => "idle".to_owned(),
-    }
+    let ticks = found.iter().zip(0_u32..);
+    let ticks = ticks.map(|(moment, at)| (f64::from(at), moments::key(*moment, grouped)));
+    let x = Axis::Named(ticks.collect());
+    let name = format!("moment; a number is {} answered", moments::unit_of_load(results));
+    let plot = Plot::new((x, &name), Axis::Linear(Unit::Bytes), lines);
+    let caption = Caption::new(id, title, descriptions.join("; "));
+    gallery.panel(title, Plot { bands, ..plot }.draw(caption))
 }
 
 fn numbers(results: &Results, shown: &[&MomentComparison], label: &str) -> Markup {

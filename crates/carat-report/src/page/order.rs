@@ -56,8 +56,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 machine; the comparison within blocks removes them. Right: what remains, the difference to the baseline of the same block."
             }
             div.grid2 {
-                (gallery.panel("Values", &absolute, values_caption))
-                (gallery.panel("Differences within the block", &relative, caption))
+                (gallery.panel("Values", absolute.draw(values_caption)))
+                (gallery.panel("Differences within the block", relative.draw(caption)))
             }
         }
         details { summary { "Numbers" } (numbers(results, &values, unit)) }
@@ -67,13 +67,12 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
 
 /// Differences to the baseline in the blocks that both have: relative ones, or in the unit of the metric where the baseline has zeros.
 fn differences(values: &BlockValues, baseline: &BlockValues) -> BlockValues {
-    let paired =
-        values.iter().filter_map(|(block, value)| Some((block, value, baseline.get(block)?)));
-    let difference = |value: f64, base: f64| match has_zero(baseline) {
-        true => value - base,
-        false => value / base - 1.0,
-    };
-    paired.map(|(block, value, base)| (*block, difference(*value, *base))).collect()
+    let in_own_unit = has_zero(baseline);
+    let differences = values.iter().filter_map(|(block, value)| {
+        let base = baseline.get(block)?;
+        Some((*block, if in_own_unit { value - base } else { value / base - 1.0 }))
+    });
+    differences.collect()
 }
 
 /// Whether differences to these values have no percentage.
@@ -86,19 +85,15 @@ fn lines(results: &Results, values: &[BlockValues]) -> Vec<PlotLine> {
     variants
         .map(|(place, (variant, values))| {
             let stroke = if values.len() > DOTTED_BLOCKS { Stroke::Main } else { Stroke::Points };
-            let points = reduce(&points(values), COLUMNS);
+            let points = values.iter().map(|(block, value)| (f64::from(*block), *value));
+            let points = reduce(&points.collect::<Vec<_>>(), COLUMNS);
             PlotLine::new(one_line(&variant.name), variant_class(place), stroke, points)
         })
         .collect()
 }
 
-fn points(values: &BlockValues) -> Vec<(f64, f64)> {
-    values.iter().map(|(block, value)| (f64::from(*block), *value)).collect()
-}
-
 fn plot(lines: Vec<PlotLine>, unit: Unit) -> Plot {
-    let axes = Plot::new(Axis::Linear(Unit::Count), Axis::Linear(unit));
-    Plot { x_name: "block".into(), lines, ..axes }
+    Plot::new((Axis::Linear(Unit::Count), "block"), Axis::Linear(unit), lines)
 }
 
 /// The first and the last value of every variant that has any.

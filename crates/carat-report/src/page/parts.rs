@@ -15,31 +15,25 @@ use maud::{Markup, html as markup};
 /// Variants that get a picture; the table has them all.
 const PICTURES: usize = 6;
 
-/// The median ledger of a variant.
-struct VariantLedger<'a> {
-    name: String,
-    ledger: &'a Ledger,
-}
-
 /// Empty if no trial has a ledger.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
-    let variants = results.info.variants.iter();
-    let ledgers: Vec<VariantLedger<'_>> = variants
-        .filter_map(|variant| {
-            let ledger = median_ledger(results, &variant.name)?;
-            Some(VariantLedger { name: one_line(&variant.name), ledger })
-        })
-        .collect();
+    // The median ledger of every variant that has one.
+    let names = results.info.variants.iter().map(|variant| &variant.name);
+    let ledgers = names.filter_map(|name| Some((one_line(name), median_ledger(results, name)?)));
+    let ledgers: Vec<(String, &Ledger)> = ledgers.collect();
     if ledgers.is_empty() {
         return markup! {};
     }
     // One scale for all pictures, so that variants can be compared by eye.
-    let reach = ledgers.iter().map(|variant| variant.ledger.pss.0 as f64).fold(0.0, f64::max);
+    let reach = ledgers.iter().map(|(_, ledger)| ledger.pss.0 as f64).fold(0.0, f64::max);
     let body = markup! {
         p.soft { "After the last request, of the trial with the median memory of its variant: a single one, so its parts differ from medians over all trials. The parts and the unexplained line add up to the kernel's figure (PSS); solid is memory that only one process maps. All pictures have the same scale." }
         div.grid2 {
-            @for (at, variant) in ledgers.iter().take(PICTURES).enumerate() {
-                div class={ "panel of v" (at) } { h3 { (variant.name) } (picture(at, variant, reach, gallery)) }
+            @for (at, (name, ledger)) in ledgers.iter().take(PICTURES).enumerate() {
+                @let title = format!("The parts of {name}");
+                @let caption = Caption::new(format!("parts-{at}"), title, part_sizes(ledger));
+                @let picture = bars(&waterfall(ledger), (0.0, reach.max(1.0)), None, caption);
+                (gallery.variant_panel(at, name, picture))
             }
         }
         (number_table(&numbers(&ledgers)))
@@ -56,29 +50,19 @@ fn median_ledger<'a>(results: &'a Results, variant: &str) -> Option<&'a Ledger> 
     ledgers.get(ledgers.len() / 2).copied()
 }
 
-fn picture(at: usize, variant: &VariantLedger<'_>, reach: f64, gallery: &mut Gallery) -> Markup {
-    let title = format!("The parts of {}", variant.name);
-    let caption = Caption::new(format!("parts-{at}"), title, part_sizes(variant.ledger));
-    gallery.show(bars(&waterfall(variant.ledger), (0.0, reach.max(1.0)), None, caption))
-}
-
-fn size(ledger: &Ledger, kind: PartKind) -> Option<f64> {
-    let part = ledger.parts.iter().find(|part| part.kind == kind)?;
-    Some(part.pss.0 as f64)
-}
-
-fn numbers(variants: &[VariantLedger<'_>]) -> FactTable {
+fn numbers(ledgers: &[(String, &Ledger)]) -> FactTable {
     let row = |name: &str, size: &dyn Fn(&Ledger) -> Option<f64>| {
-        let sizes = variants.iter().map(|variant| Cell::amount(Unit::Bytes, size(variant.ledger)));
+        let sizes = ledgers.iter().map(|(_, ledger)| Cell::amount(Unit::Bytes, size(ledger)));
         Cell::row(name, sizes)
     };
-    let is_known = |kind: &PartKind| variants.iter().any(|one| size(one.ledger, *kind).is_some());
+    let is_known = |kind: &PartKind| ledgers.iter().any(|(_, one)| one.part(*kind).is_some());
     let parts = PartKind::ALL.into_iter().filter(is_known);
-    let parts = parts.map(|kind| row(kind.label(), &|ledger| size(ledger, kind)));
+    let parts =
+        parts.map(|kind| row(kind.label(), &|ledger| Some(ledger.part(kind)?.pss.0 as f64)));
     let rest = row("unexplained", &|ledger| Some(ledger.unexplained as f64));
     let total = row("total", &|ledger| Some(ledger.pss.0 as f64));
     FactTable::new("Parts of the memory")
         .texts(["part"])
-        .numbers(variants.iter().map(|variant| &variant.name))
+        .numbers(ledgers.iter().map(|(name, _)| name))
         .rows(parts.chain([rest, total]))
 }

@@ -1,8 +1,8 @@
 //! The page of a recording: growth, memory over time, memory by process, and the last ledger.
 
 use crate::allocation_text;
-use crate::chart::reduce::{BandPoint, reduce};
-use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::reduce::{BandPoint, medians, reduce};
+use crate::chart::{Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::memory_series::{MemorySeries, series};
 use crate::numbers::{or_dash, percent, seconds};
 use crate::page::elements::{number_table, table};
@@ -132,19 +132,6 @@ fn key_facts(recording: &Recording) -> Markup {
     }
 }
 
-fn line(label: &str, class: usize, points: MemorySeries) -> PlotLine {
-    PlotLine::new(label, class, Stroke::Main, points)
-}
-
-/// A picture of bytes over time.
-fn plot(lines: Vec<PlotLine>) -> Plot {
-    Plot {
-        x_name: "since the start".into(),
-        lines,
-        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
-    }
-}
-
 /// Gives all pictures the same axes, from zero, because all show bytes over the same time.
 fn with_equal_axes(plots: &mut [&mut Plot]) {
     let points = plots.iter().flat_map(|plot| &plot.lines).flat_map(|line| &line.points);
@@ -166,7 +153,9 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
     let mut tree = tree_plot(recording, tree, &names);
     let mut layers = layers(samples, &names);
     let mut inside = inside_plot(samples);
-    let several = several_probes(samples);
+    // The figures inside Ruby are then those of several processes together.
+    let mut probed = samples.iter().filter_map(|sample| sample.inside.as_ref());
+    let several = probed.any(|inside| inside.probes > 1);
     let drawn = [Some(&mut tree), layers.as_mut(), inside.as_mut()];
     with_equal_axes(&mut drawn.into_iter().flatten().collect::<Vec<_>>());
     let caption = |id, title| Caption::new(id, title, description);
@@ -184,13 +173,9 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
                     }
                 }
                 div.grid2 {
-                    (gallery.panel("The tree", &tree, caption("recording-tree", "Memory of the tree")))
-                    @if let Some(layers) = layers {
-                        (gallery.panel("By process", &layers, caption("recording-slots", "Memory by process, stacked")))
-                    }
-                    @if let Some(inside) = inside {
-                        (gallery.panel(inside_title, &inside, caption("recording-inside", "Memory inside Ruby")))
-                    }
+                    (gallery.panel("The tree", tree.draw(caption("recording-tree", "Memory of the tree"))))
+                    (gallery.panel("By process", layers.and_then(|layers| layers.draw(caption("recording-slots", "Memory by process, stacked")))))
+                    (gallery.panel(inside_title, inside.and_then(|inside| inside.draw(caption("recording-inside", "Memory inside Ruby")))))
                 }
             }
             (number_table(&samples_table(samples)))
@@ -203,73 +188,45 @@ fn memory_over_time(recording: &Recording, description: &str, gallery: &mut Gall
 
 /// The tree's memory, its private part, and the fit.
 fn tree_plot(recording: &Recording, tree: MemorySeries, names: &ProcessNames) -> Plot {
-    let fit = GrowthLine::new(recording, &tree);
-    let mut lines = vec![line("tree", 1, tree)];
+    let fit = growth_line(recording, &tree);
+    let mut lines = vec![PlotLine::new("tree", 1, Stroke::Main, tree)];
     let private = reduce(&series(&recording.samples, |sample| sample.uss), COLUMNS);
     if !private.is_empty() {
-        lines.push(line("private", 3, private));
+        lines.push(PlotLine::new("private", 3, Stroke::Main, private));
     }
-    lines.extend(fit.as_ref().map(GrowthLine::line));
-    let bands = fit.as_ref().and_then(GrowthLine::band).into_iter().collect();
-    Plot { bands, markers: markers(recording, names), ..plot(lines) }
+    let (fit, band) = fit.unzip();
+    lines.extend(fit);
+    let bands = band.flatten().into_iter().collect();
+    let markers = markers(recording, names);
+    Plot { bands, markers, ..Plot::over_time(Unit::Bytes, lines) }
 }
 
-/// The growth estimated over the second half, as a line through the medians of that half.
-struct GrowthLine {
-    begin: f64,
-    end: f64,
-    /// The point that all lines pass through.
-    centre: (f64, f64),
-    /// Bytes per second.
-    rate: f64,
-    interval: Option<(f64, f64)>,
-}
+/// A colour, and the points of a band.
+type Band = (usize, Vec<BandPoint>);
 
-impl GrowthLine {
-    /// `None` if no rate was estimated.
-    fn new(recording: &Recording, tree: &[(f64, f64)]) -> Option<Self> {
-        let growth = recording.growth.iter().find(|one| one.part == TrackedPart::Memory)?;
-        let pace = pace(recording, growth.progress);
-        let end = tree.last().map_or(0.0, |last| last.0);
-        // The second half, because the rate is one without the warm-up.
-        let late = tree.iter().filter(|point| point.0 >= end / 2.0);
-        let (times, bytes): (Vec<f64>, Vec<f64>) = late.copied().unzip();
-        Some(Self {
-            begin: end / 2.0,
-            end,
-            // Medians, so that a sawtooth does not move the line.
-            centre: (median(&times)?, median(&bytes)?),
-            rate: growth.rate? * pace,
-            interval: growth.interval.map(|(low, high)| (low * pace, high * pace)),
-        })
-    }
-
-    /// The bytes at a time on the line of that rate.
-    fn bytes(&self, rate: f64, time: f64) -> f64 {
-        self.centre.1 + rate * (time - self.centre.0)
-    }
-
-    fn line(&self) -> PlotLine {
-        let points = [self.begin, self.end].map(|time| (time, self.bytes(self.rate, time)));
-        PlotLine::new("fit", 2, Stroke::Reference, points.into())
-    }
-
-    fn band(&self) -> Option<(usize, Vec<BandPoint>)> {
-        let interval = self.interval?;
-        let times = [self.begin, self.centre.0, self.end];
-        Some((2, times.map(|time| self.band_point(interval, time)).into()))
-    }
-
-    fn band_point(&self, (low, high): (f64, f64), x: f64) -> BandPoint {
-        // Before the centre the lower rate gives the higher line.
-        let (one, other) = (self.bytes(low, x), self.bytes(high, x));
-        BandPoint {
-            x,
-            lower: one.min(other),
-            median: self.bytes(self.rate, x),
-            upper: one.max(other),
-        }
-    }
+/// The growth estimated over the second half, as a line through the medians of that half, and its interval as a band;
+/// `None` if no rate was estimated.
+fn growth_line(recording: &Recording, tree: &[(f64, f64)]) -> Option<(PlotLine, Option<Band>)> {
+    let growth = recording.growth.iter().find(|one| one.part == TrackedPart::Memory)?;
+    let pace = pace(recording, growth.progress);
+    let rate = growth.rate? * pace;
+    let end = tree.last().map_or(0.0, |last| last.0);
+    // The second half, because the rate is one without the warm-up.
+    let late = tree.iter().filter(|point| point.0 >= end / 2.0);
+    let (times, bytes): (Vec<f64>, Vec<f64>) = late.copied().unzip();
+    // Medians, so that a sawtooth does not move the line.
+    let centre = (median(&times)?, median(&bytes)?);
+    let at = |rate: f64, time: f64| centre.1 + rate * (time - centre.0);
+    let line = [end / 2.0, end].map(|time| (time, at(rate, time)));
+    let band = growth.interval.map(|(low, high)| {
+        let band = [end / 2.0, centre.0, end].map(|x| {
+            // Before the centre the lower rate gives the higher line.
+            let (one, other) = (at(low * pace, x), at(high * pace, x));
+            BandPoint { x, lower: one.min(other), median: at(rate, x), upper: one.max(other) }
+        });
+        (2, band.into())
+    });
+    Some((PlotLine::new("fit", 2, Stroke::Reference, line.into()), band))
 }
 
 /// Units of progress per second in the second half.
@@ -305,43 +262,28 @@ fn layers(samples: &[Sample], names: &ProcessNames) -> Option<Plot> {
         .collect();
     let every = known.len().div_ceil(LAYER_SAMPLES).max(1);
     let known: Vec<&Sample> = known.into_iter().step_by(every).collect();
+    // The bytes of the layers so far, by time.
     let mut below: BTreeMap<u64, f64> = BTreeMap::new();
     let (mut lines, mut bands) = (Vec::new(), Vec::new());
     for (place, slot) in slots.iter().copied().take(LAYERS).enumerate() {
         // The last layer has all the others, so that its top is the tree.
         let with_rest = place + 1 == LAYERS && slots.len() > LAYERS;
-        let layer = layer(&known, slot, with_rest, &mut below);
+        let layer = known.iter().map(|sample| {
+            let members = sample.members.iter();
+            let members = members.filter(|m| m.slot == slot || (with_rest && m.slot > slot));
+            let bytes: f64 = members.filter_map(|m| m.pss).map(|pss| pss.0 as f64).sum();
+            let base = below.entry(sample.at_ms).or_default();
+            let (lower, upper) = (*base, *base + bytes);
+            *base = upper;
+            BandPoint { x: seconds(sample.at_ms), lower, median: upper, upper }
+        });
+        let layer: Vec<BandPoint> = layer.collect();
         let name = if with_rest { "the others".to_owned() } else { process_name(names, slot) };
         let class = variant_class(place);
-        lines.push(line(&name, class, layer.iter().map(|b| (b.x, b.upper)).collect()));
+        lines.push(PlotLine::new(name, class, Stroke::Main, medians(&layer)));
         bands.push((class, layer));
     }
-    Some(Plot { bands, ..plot(lines) })
-}
-
-/// The layer of a slot, or of that slot and all after it. Adds its bytes to those `below` the next layer.
-fn layer(
-    samples: &[&Sample],
-    slot: u32,
-    with_rest: bool,
-    below: &mut BTreeMap<u64, f64>,
-) -> Vec<BandPoint> {
-    let mut layer = Vec::new();
-    for sample in samples {
-        let members =
-            sample.members.iter().filter(|m| m.slot == slot || (with_rest && m.slot > slot));
-        let bytes: f64 = members.filter_map(|m| m.pss).map(|pss| pss.0 as f64).sum();
-        let base = below.entry(sample.at_ms).or_default();
-        let (lower, upper) = (*base, *base + bytes);
-        layer.push(BandPoint { x: seconds(sample.at_ms), lower, median: upper, upper });
-        *base = upper;
-    }
-    layer
-}
-
-/// Whether the figures inside Ruby are those of several processes together.
-fn several_probes(samples: &[Sample]) -> bool {
-    samples.iter().filter_map(|sample| sample.inside.as_ref()).any(|inside| inside.probes > 1)
+    Some(Plot { bands, ..Plot::over_time(Unit::Bytes, lines) })
 }
 
 /// A figure inside Ruby as the mean of its processes: malloc counts a page that processes share in each of them.
@@ -358,9 +300,11 @@ fn inside_plot(samples: &[Sample]) -> Option<Plot> {
     let lines = [("malloc live", 2, live), ("malloc free", 5, free)]
         .into_iter()
         .filter(|(_, _, points)| !points.is_empty())
-        .map(|(label, class, points)| line(label, class, reduce(&points, COLUMNS)));
+        .map(|(label, class, points)| {
+            PlotLine::new(label, class, Stroke::Main, reduce(&points, COLUMNS))
+        });
     let lines: Vec<PlotLine> = lines.collect();
-    (!lines.is_empty()).then(|| plot(lines))
+    (!lines.is_empty()).then(|| Plot::over_time(Unit::Bytes, lines))
 }
 
 /// Names by slot.
@@ -541,13 +485,7 @@ mod tests {
 
     #[test]
     fn the_facts_say_which_memory_they_are_of() {
-        let info = carat_model::recording::RecordingInfo {
-            schema: String::new(),
-            what: "puma".into(),
-            started_ms: 0,
-            command: Vec::new(),
-        };
-        let mut recording = Recording::new(info);
+        let mut recording = crate::testing::recording();
         recording.samples = vec![Sample { rss: Some(Bytes(31_560_000)), ..Sample::default() }];
         let ledger = carat_model::Ledger { pss: Bytes(27_300_000), ..Default::default() };
         recording.ledger = Some(ledger);

@@ -52,12 +52,8 @@ fn panel(one: &VariantParts, reach: (f64, f64), baseline: &str, gallery: &mut Ga
         rows.iter().map(|row| format!("{}: {}", row.label, row.note)).collect();
     let title = format!("The parts of {} against {baseline}", one_line(&one.variant));
     let caption = Caption::new(format!("saving-{}", one.place), title, notes.join("; "));
-    markup! {
-        div class={ "panel of v" (variant_class(one.place)) } {
-            h3 { (one.variant) }
-            (gallery.show(bars(&rows, reach, Some(baseline), caption)))
-        }
-    }
+    let picture = bars(&rows, reach, Some(baseline), caption);
+    gallery.variant_panel(variant_class(one.place), &one.variant, picture)
 }
 
 /// The lines that are large enough to see, the sum of the others, and all memory.

@@ -8,7 +8,7 @@ use crate::step_figures::step_table;
 use crate::text::one_line;
 use crate::wording;
 use carat_model::load::{StepReport, Times};
-use carat_model::{LoadReport, Results, Unit};
+use carat_model::{Results, Unit};
 use carat_stats::curve::rising;
 use maud::{Markup, html as markup};
 use std::collections::BTreeMap;
@@ -37,7 +37,10 @@ struct StepPercentile {
 /// Empty if no trial has steps.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     // The most informative one that the load has.
-    let present = DISTRIBUTIONS.into_iter().find(|(name, _)| has_distribution(results, name));
+    let loads = results.trials.iter().filter_map(|trial| trial.load.as_ref());
+    let steps = loads.flat_map(|load| &load.steps);
+    let has = |name: &str| steps.clone().any(|step| step.times.contains_key(name));
+    let present = DISTRIBUTIONS.into_iter().find(|(name, _)| has(name));
     let Some((distribution, meaning)) = present else {
         return markup! {};
     };
@@ -61,27 +64,16 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     gallery.part("steps", &markup! { "Round trips by number of connections" }, &body)
 }
 
-fn has_distribution(results: &Results, name: &str) -> bool {
-    let loads = results.trials.iter().filter_map(|trial| trial.load.as_ref());
-    loads.flat_map(|load| &load.steps).any(|step| step.times.contains_key(name))
-}
-
-impl StepPercentile {
-    /// The series of every trial that counts.
-    fn trials(self, results: &Results, variant: &str) -> Vec<StepSeries> {
-        facts::counted_trials(results, variant)
-            .filter_map(|trial| trial.load.as_ref())
-            .map(|load| self.series(load))
-            .collect()
-    }
-
-    fn series(self, load: &LoadReport) -> StepSeries {
-        load.steps.iter().filter_map(|step| self.point(step)).collect()
-    }
-
-    fn point(self, step: &StepReport) -> Option<(f64, f64)> {
-        Some((f64::from(step.clients), (self.of)(step.times.get(self.distribution)?)))
-    }
+/// The series of every trial that counts.
+fn trials(results: &Results, variant: &str, percentile: StepPercentile) -> Vec<StepSeries> {
+    let point = |step: &StepReport| {
+        let times = step.times.get(percentile.distribution)?;
+        Some((f64::from(step.clients), (percentile.of)(times)))
+    };
+    facts::counted_trials(results, variant)
+        .filter_map(|trial| trial.load.as_ref())
+        .map(|load| load.steps.iter().filter_map(point).collect())
+        .collect()
 }
 
 /// The median over the trials at every step.
@@ -104,7 +96,7 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
     let mut descriptions = Vec::new();
     for (place, variant) in results.info.variants.iter().enumerate() {
         let class = variant_class(place);
-        let trials = percentile.trials(results, &variant.name);
+        let trials = trials(results, &variant.name, percentile);
         let medians = medians(&trials);
         if let Some((clients, value)) = medians.last() {
             let value = Unit::Seconds.show(*value);
@@ -114,25 +106,19 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
         if trials.len() > 1 {
             lines.extend(trials.into_iter().take(thin).map(|points| PlotLine::thin(class, points)));
         }
-        let reference = |points| PlotLine::new("", class, Stroke::Reference, points);
-        lines.extend(never_decreasing(&medians).map(reference));
+        // The nearest curve that never decreases; points that never fall are their own.
+        let (clients, values): (Vec<f64>, Vec<f64>) = medians.iter().copied().unzip();
+        let pooled = rising(&values);
+        if pooled != values {
+            let points = clients.into_iter().zip(pooled).collect();
+            lines.push(PlotLine::new("", class, Stroke::Reference, points));
+        }
         lines.push(PlotLine::new(one_line(&variant.name), class, Stroke::Points, medians));
     }
-    let plot = Plot {
-        x_name: "connections".into(),
-        lines,
-        ..Plot::new(Axis::Linear(Unit::Count), Axis::Linear(Unit::Seconds))
-    };
+    let x = (Axis::Linear(Unit::Count), "connections");
+    let plot = Plot::new(x, Axis::Linear(Unit::Seconds), lines);
     let name = percentile.name;
     let title = format!("{name} of round trips by number of connections");
     let caption = Caption::new(format!("steps-{name}"), title, descriptions.join("; "));
-    gallery.panel(name, &plot, caption)
-}
-
-/// The nearest curve that never decreases; `None` if the points never decrease.
-fn never_decreasing(points: &[(f64, f64)]) -> Option<StepSeries> {
-    let values: Vec<f64> = points.iter().map(|point| point.1).collect();
-    let pooled = rising(&values);
-    // Points that never fall are their own nearest curve.
-    (pooled != values).then(|| points.iter().map(|point| point.0).zip(pooled).collect())
+    gallery.panel(name, plot.draw(caption))
 }

@@ -11,7 +11,7 @@ use crate::table::{Cell, FactTable};
 use crate::text::{one_line, shorten};
 use crate::tune_facts::{by_goal, change_text, commands, front, headline, worse};
 use carat_analysis::{Hint, TuneOutcome};
-use carat_model::{Conclusion, Estimate, Verdict};
+use carat_model::{Conclusion, Verdict};
 use carat_redact::{SearchReport, redact_search};
 use maud::{Markup, html as markup};
 
@@ -134,9 +134,6 @@ fn configurations(outcome: &TuneOutcome, gallery: &mut Gallery) -> Markup {
     if outcome.tried.is_empty() {
         return markup! {};
     }
-    let pictures: Vec<Markup> =
-        // From the second metric on, because each picture has the goal on its other axis.
-        (1..outcome.metrics.len()).map(|metric| panel(outcome, metric, gallery)).collect();
     markup! {
         section #configurations {
             h2 { "Every configuration" }
@@ -146,7 +143,8 @@ fn configurations(outcome: &TuneOutcome, gallery: &mut Gallery) -> Markup {
                     dots are lucky ones. The dashed line joins the configurations that no other beats in both metrics. The tick is the confirmed \
                     configuration, with the intervals of its fresh blocks."
                 }
-                div.grid2 { @for picture in &pictures { (picture) } }
+                // From the second metric on, because each picture has the goal on its other axis.
+                div.grid2 { @for metric in 1..outcome.metrics.len() { (panel(outcome, metric, gallery)) } }
             }
             details open { summary { "Numbers" } (configuration_table(outcome)) }
         }
@@ -164,28 +162,28 @@ fn panel(outcome: &TuneOutcome, metric: usize, gallery: &mut Gallery) -> Markup 
         // After the unknown ones are left out, so that the picture has as many dots as it can.
         .take(CONFIGURATIONS)
         .collect();
+    let recommended = outcome.recommendation.iter().flat_map(|found| &found.conclusions);
+    let confirmed = |metric: &str| recommended.clone().find(|one| one.metric == metric)?.estimate;
     // Of these two metrics alone: in the plane that is drawn others may be beaten.
     let best = front(outcome, &[0, metric]);
+    // A place in the outcome becomes one in the picture, which has fewer.
+    let front = best.iter().filter_map(|place| known.iter().position(|(known, _)| known == place));
+    let dot = |&(place, at)| ScatterDot { at, text: hover(outcome, place, metric) };
     let scatter = Scatter {
         metrics: names,
-        front: best
-            .iter()
-            // A place in the outcome becomes one in the picture, which has fewer.
-            .filter_map(|place| known.iter().position(|(known, _)| known == place))
-            .collect(),
-        dots: known
-            .iter()
-            .map(|&(place, at)| ScatterDot { at, text: hover(outcome, place, metric) })
-            .collect(),
-        confirmed: confirmed(outcome, names.0).zip(confirmed(outcome, names.1)),
+        front: front.collect(),
+        dots: known.iter().map(dot).collect(),
+        confirmed: confirmed(names.0).zip(confirmed(names.1)),
         limit: outcome.metrics[metric].guard.map(|most| worse(outcome, metric) * most),
     };
     let title = format!("{} against {}", names.0, names.1);
-    let description = description(outcome, &best, metric);
-    let picture = scatter.draw(Caption::new(format!("front-{metric}"), &title, description));
-    markup! {
-        @if let Some(picture) = picture { div.panel { h3 { (title) } (gallery.show(picture)) } }
-    }
+    // It is read aloud by screen readers, to whom a long list is no help.
+    let first: Vec<String> =
+        best.iter().take(8).map(|&place| hover(outcome, place, metric)).collect();
+    let all = count(outcome.tried.len(), "configuration");
+    let description = format!("{all}; those that no other beats in both: {}", first.join("; "));
+    let caption = Caption::new(format!("front-{metric}"), &title, description);
+    gallery.panel(&title, scatter.draw(caption))
 }
 
 fn hover(outcome: &TuneOutcome, place: usize, metric: usize) -> String {
@@ -194,21 +192,6 @@ fn hover(outcome: &TuneOutcome, place: usize, metric: usize) -> String {
         [0, metric].map(|metric| change_text(outcome, metric, tried.changes[metric]));
     let text = shorten(&one_line(&tried.text), TEXT);
     format!("{text}: {goal}, {other}, {}", count(tried.succeeded, "trial"))
-}
-
-/// The configurations of the front in words.
-fn description(outcome: &TuneOutcome, front: &[usize], metric: usize) -> String {
-    let best: Vec<String> =
-        // It is read aloud by screen readers, to whom a long list is no help.
-        front.iter().take(8).map(|&place| hover(outcome, place, metric)).collect();
-    let all = count(outcome.tried.len(), "configuration");
-    format!("{all}; those that no other beats in both: {}", best.join("; "))
-}
-
-/// The estimate of a metric from the confirmation.
-fn confirmed(outcome: &TuneOutcome, metric: &str) -> Option<Estimate> {
-    let conclusions = &outcome.recommendation.as_ref()?.conclusions;
-    conclusions.iter().find(|one| one.metric == metric)?.estimate
 }
 
 fn configuration_table(outcome: &TuneOutcome) -> Markup {
@@ -220,8 +203,14 @@ fn configuration_table(outcome: &TuneOutcome) -> Markup {
         let changes = tried.changes.iter().enumerate().map(|(metric, change)| {
             Cell::shown(*change, |change| change_text(outcome, metric, Some(change)))
         });
-        let remark = Cell::text(remark(outcome, place, &best, recommended));
-        let cells = [Cell::count(tried.trials)].into_iter().chain(changes).chain([remark]);
+        let remark = match best.contains(&place) {
+            // Before the front: a lucky trial of another may beat the one that was confirmed.
+            _ if recommended == Some(&tried.text) => "✓ confirmed",
+            true => "no other beats it",
+            false => "",
+        };
+        let cells = [Cell::count(tried.trials)].into_iter().chain(changes);
+        let cells = cells.chain([Cell::text(remark)]);
         Cell::row(shorten(&tried.text, TEXT), cells)
     });
     let shown = FactTable::new("Every configuration")
@@ -234,19 +223,6 @@ fn configuration_table(outcome: &TuneOutcome) -> Markup {
         (table(&shown))
         @if outcome.tried.len() > CONFIGURATIONS { p.soft { "The best " (CONFIGURATIONS) " of " (outcome.tried.len()) "." } }
     }
-}
-
-fn remark(
-    outcome: &TuneOutcome,
-    place: usize,
-    front: &[usize],
-    recommended: Option<&str>,
-) -> &'static str {
-    // Before the front: a lucky trial of another may beat the one that was confirmed.
-    if recommended == Some(&outcome.tried[place].text) {
-        return "✓ confirmed";
-    }
-    if front.contains(&place) { "no other beats it" } else { "" }
 }
 
 fn ablation(outcome: &TuneOutcome) -> Markup {

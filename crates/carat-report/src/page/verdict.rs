@@ -25,7 +25,9 @@ pub(super) fn first_screen(results: &Results, verdict: &VerdictTable) -> Markup 
         @if verdict.rows.len() < 2 { p.lead { "One variant only: there is nothing to compare it with." } }
         @if cause.is_none() { (table(results, verdict)) }
         (use_it(verdict))
-        (warnings(&verdict.warnings))
+        @if !verdict.warnings.is_empty() {
+            ul.warn aria-label="Warnings" { @for warning in &verdict.warnings { li { (one_line(warning)) } } }
+        }
     }
 }
 
@@ -108,13 +110,5 @@ fn use_it(verdict: &VerdictTable) -> Markup {
             None => { @if let Some(why) = &verdict.not_yet { p.use { "Use it: " (why) "." } } },
         }
         @if let Some(open) = &verdict.open { p.use { (open.text) "." } }
-    }
-}
-
-fn warnings(warnings: &[String]) -> Markup {
-    markup! {
-        @if !warnings.is_empty() {
-            ul.warn aria-label="Warnings" { @for warning in warnings { li { (one_line(warning)) } } }
-        }
     }
 }

@@ -95,14 +95,12 @@ fn panel(
         let end = curve.process.end.as_ref()?;
         Some((since(end.at_ms), format!("{} ends", curve.process.pid)))
     });
-    let plot = Plot {
-        x_name: "since the beginning of the period".into(),
-        lines: lines.collect(),
-        markers: ends.take(20).collect(),
-        ..Plot::new(Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes))
-    };
+    let x = (Axis::Linear(Unit::Seconds), "since the beginning of the period");
+    let plot = Plot::new(x, Axis::Linear(Unit::Bytes), lines.collect());
+    let plot = Plot { markers: ends.take(20).collect(), ..plot };
     let title = tree.first().map(|curve| watched_name(&curve.process)).unwrap_or_default();
-    gallery.panel(&title, &plot, Caption::new(format!("watch-{number}"), &title, &title))
+    let caption = Caption::new(format!("watch-{number}"), &title, &title);
+    gallery.panel(&title, plot.draw(caption))
 }
 
 fn events(period: &WatchedPeriod) -> Markup {

@@ -1,12 +1,12 @@
-//! What is kept, by what keeps it, in the file format of pprof: a profile whose values are objects and bytes.
-//!
-//! The messages are those of `profile.proto` of github.com/google/pprof, with the fields that are written.
+//! What is kept, by what keeps it, in the file formats of profilers: pprof, with objects and bytes, and speedscope, with bytes.
 
 use crate::kept_samples::{KeptFrame, Numbered, kept_samples};
 use crate::text::one_line;
 use carat_outside::who::KeptTree;
 use prost::Message;
+use serde_json::{Value, json};
 
+/// A profile of pprof. Its messages are those of `profile.proto` of github.com/google/pprof, with the fields that are written.
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
     #[prost(message, repeated, tag = "1")]
@@ -126,6 +126,48 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// The schema of a file of speedscope.
+const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
+
+/// One profile for each process or dump, each with its name. The outermost frame is where ways begin, and the weight of a frame is what
+/// is kept in that way and in none of the ways above it.
+pub fn speedscope(trees: &[(String, &KeptTree)]) -> String {
+    let mut frames = Numbered::new();
+    let mut profiles = Vec::new();
+    for (name, tree) in trees {
+        let kept = kept_samples(tree);
+        let weights: Vec<u64> = kept.iter().map(|sample| sample.bytes).collect();
+        let total = weights.iter().fold(0_u64, |total, bytes| total.saturating_add(*bytes));
+        let samples = kept.into_iter().map(|sample| -> Vec<u64> {
+            sample.frames.into_iter().map(|frame| frames.number(frame)).collect()
+        });
+        let samples: Vec<Vec<u64>> = samples.collect();
+        profiles.push(json!({
+            "type": "sampled",
+            "name": one_line(name),
+            "unit": "bytes",
+            "startValue": 0,
+            "endValue": total,
+            "samples": samples,
+            "weights": weights,
+        }));
+    }
+    let frames =
+        frames.all.iter().map(|KeptFrame { name, place: (file, line) }| match file.is_empty() {
+            true => json!({ "name": name }),
+            false => json!({ "name": name, "file": file, "line": line }),
+        });
+    let frames: Vec<Value> = frames.collect();
+    let file = json!({
+        "$schema": SCHEMA,
+        "shared": { "frames": frames },
+        "profiles": profiles,
+        "name": "memory that is kept, by what keeps it",
+        "exporter": "carat",
+    });
+    file.to_string() + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,11 +178,15 @@ mod tests {
         KeptNode { above, by, all, ..KeptNode::default() }
     }
 
+    fn global(name: &str) -> KeptBy {
+        KeptBy::Root(WayRoot::Global { name: name.to_owned() })
+    }
+
     fn tree() -> KeptTree {
         let code = CodePlace { label: "run".into(), path: "app/plant.rb".into(), line: 25 };
         let block = Holder { name: "Proc".into(), code: Some(code), ..Holder::default() };
-        let global = KeptBy::Root(WayRoot::Global { name: "$a".into() });
-        let nodes = vec![node(None, global, 7, 70), node(Some(0), KeptBy::Itself(block), 5, 50)];
+        let block = KeptBy::Itself(block);
+        let nodes = vec![node(None, global("$a"), 7, 70), node(Some(0), block, 5, 50)];
         let all = KeptAmount { objects: 9, bytes: 100, ..KeptAmount::default() };
         KeptTree { nodes, all, ..KeptTree::default() }
     }
@@ -190,5 +236,21 @@ mod tests {
         assert_eq!(found.len(), 6);
         assert!(found[..3].iter().all(|(names, _)| names[0] == "process 7"), "{found:?}");
         assert!(found[3..].iter().all(|(names, _)| names[0] == "process 8"), "{found:?}");
+    }
+
+    #[test]
+    fn every_byte_is_in_one_sample_under_the_way_that_keeps_it() {
+        let nodes = [(None, "$a", 70), (Some(0), "$b", 50), (None, "$c", 20)];
+        let nodes: Vec<KeptNode> =
+            nodes.map(|(above, name, bytes)| node(above, global(name), 1, bytes)).into();
+        let all = KeptAmount { bytes: 100, ..KeptAmount::default() };
+        let tree = KeptTree { nodes, all, ..KeptTree::default() };
+        let file: Value = serde_json::from_str(&speedscope(&[("app".to_owned(), &tree)])).unwrap();
+        let profile = &file["profiles"][0];
+        assert_eq!(profile["weights"], json!([20, 50, 20, 10]));
+        assert_eq!(profile["samples"], json!([[0], [0, 1], [2], [3]]));
+        assert_eq!((&profile["endValue"], &profile["unit"]), (&json!(100), &json!("bytes")));
+        assert_eq!(file["shared"]["frames"][1]["name"], "global variable $b");
+        assert_eq!(file["$schema"], SCHEMA);
     }
 }
