@@ -118,9 +118,11 @@ fn answers_without_end_time_out_and_take_no_memory() {
         }),
     ];
     for (name, kind, answer) in cases {
+        // How fast a head becomes too long depends on the server, which shares the machine with other tests.
+        let timeout = if kind == "timeout" { "200ms" } else { "60s" };
         for expected in [&[][..], &["--expect-body", "hello"]] {
             let url = format!("http://{}/", raw_server(answer));
-            let arguments = ["load", "http", &url, "-c", "2", "-n", "4", "--timeout", "200ms"];
+            let arguments = ["load", "http", &url, "-c", "2", "-n", "4", "--timeout", timeout];
             let carat = Command::new(env!("CARGO_BIN_EXE_carat"))
                 .args(arguments)
                 .args(expected)
