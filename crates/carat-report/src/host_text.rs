@@ -136,8 +136,10 @@ fn write_missing(out: &mut String, host: &HostTrees) {
 
 /// One tree: its processes by role, each below the one that started it, and the next command.
 pub fn tree_text(tree: &RubyTree) -> String {
-    let head = "     pid  role              PSS    private        RSS threads  process";
-    let mut out = format!("{}\n{head}\n", server(tree));
+    let mut out = format!("{}\n", server(tree));
+    let [pss, private, rss] = ["PSS", "private", "RSS"];
+    let head = format!("{pss:>11}{private:>11}{rss:>11}");
+    let _ = writeln!(out, "{:>8}  {:<10}{head}{:>8}  process", "pid", "role", "threads");
     for (depth, process) in by_descent(tree) {
         let [pss, private, rss] = [process.pss, process.private, process.rss].map(or_question_mark);
         let (pid, threads) = (process.pid, or_question_mark(process.threads));
@@ -199,7 +201,8 @@ mod tests {
     use carat_model::{GroupUse, LimitKind};
 
     fn process(pid: u32, parent: u32, role: ProcessRole, title: &str) -> TreeProcess {
-        TreeProcess { pid, parent, role, title: title.into(), ..TreeProcess::default() }
+        let (title, is_ruby) = (title.into(), true);
+        TreeProcess { pid, parent, role, title, is_ruby, ..TreeProcess::default() }
     }
 
     fn puma() -> RubyTree {

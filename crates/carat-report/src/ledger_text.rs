@@ -84,9 +84,8 @@ fn write_from_status(out: &mut String, processes: &[StatusLedger]) -> fmt::Resul
         return Ok(());
     }
     writeln!(out, "\nWhat the kernel tells of them")?;
-    let head =
-        "     pid         RSS   anonymous       files      shared        swap  threads  process";
-    writeln!(out, "{head}")?;
+    let sizes = ["RSS", "anonymous", "files", "shared", "swap"].map(|size| format!("{size:>12}"));
+    writeln!(out, "{:>8}{}{:>9}  process", "pid", sizes.concat(), "threads")?;
     for process in processes {
         let StatusLedger { pid, rss, anonymous, files, shared, swap, threads, title } = process;
         let sizes = [anonymous, files, shared, swap].map(|size| or_question_mark(*size));
@@ -205,7 +204,8 @@ fn write_processes(out: &mut String, ledger: &Ledger) -> fmt::Result {
     if ledger.processes.len() < 2 {
         return Ok(());
     }
-    writeln!(out, "\n     pid         PSS     private         RSS   shared  process")?;
+    let [pss, private, rss] = ["PSS", "private", "RSS"];
+    writeln!(out, "\n{:>8}{pss:>12}{private:>12}{rss:>12}{:>9}  process", "pid", "shared")?;
     for ProcessLedger { pid, pss, uss, rss, title, .. } in &ledger.processes {
         let shared = percent_of(rss.saturating_sub(*uss).0 as f64, *rss, 0);
         let title = shorten(title, TITLE);

@@ -1,6 +1,7 @@
 //! A recording as text for a terminal.
 
 use crate::allocation_text;
+use crate::lists::largest_first;
 use crate::numbers::{count, grouped_count, percent, seconds};
 use crate::text::{one_line, shorten, written};
 use carat_analysis::growth::{
@@ -47,9 +48,8 @@ fn write_memory(out: &mut String, recording: &Recording) -> fmt::Result {
     let Some(ledger) = recording.ledger.as_ref().filter(|ledger| ledger.pss.0 > 0) else {
         return Ok(());
     };
-    let mut parts: Vec<_> = ledger.parts.iter().collect();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.pss));
-    let parts = parts.iter().take(PARTS).map(|part| format!("{} {}", part.kind.label(), part.pss));
+    let parts = largest_first(&ledger.parts, |part| part.pss).into_iter().take(PARTS);
+    let parts = parts.map(|part| format!("{} {}", part.kind.label(), part.pss));
     let parts = parts.collect::<Vec<_>>().join(" · ");
     writeln!(out, "\nMemory at the end: {}, most of it {parts}", ledger.pss)
 }

@@ -132,6 +132,9 @@ mod tests {
         let values = |row: &[Cell]| row[1..].iter().map(|cell| cell.value).collect::<Vec<_>>();
         assert_eq!(values(&rows[0]), [Some(300.0), Some(2.0), Some(0.1), Some(0.2), None]);
         assert_eq!(values(&rows[1])[2..], [Some(0.1), None, None]);
+        let first = keys([&two].into_iter()).remove(0);
+        let of_variant = row([&two].into_iter(), Some("a"), &first).unwrap();
+        assert_eq!([&of_variant[1].text, &of_variant[2].text], ["a", "1"], "and its trials");
     }
 
     #[test]

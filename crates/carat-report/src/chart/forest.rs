@@ -57,7 +57,8 @@ pub(crate) struct ForestAxis {
 pub(crate) fn forest(
     rows: &[ForestRow],
     axis: ForestAxis,
-    (id, title): (String, String),
+    id: String,
+    title: String,
 ) -> Option<Picture> {
     if rows.is_empty() {
         return None;

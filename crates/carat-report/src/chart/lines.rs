@@ -85,10 +85,10 @@ const END_LABEL: usize = 14;
 
 impl Plot {
     /// A chart that takes its ranges from its lines.
-    pub(crate) fn new((x, name): (Axis, &str), y: Axis, lines: Vec<PlotLine>) -> Self {
+    pub(crate) fn new(x: Axis, x_name: &str, y: Axis, lines: Vec<PlotLine>) -> Self {
         Self {
             x,
-            x_name: name.to_owned(),
+            x_name: x_name.to_owned(),
             y,
             lines,
             bands: Vec::new(),
@@ -100,7 +100,7 @@ impl Plot {
 
     /// The same over the time since the start.
     pub(crate) fn over_time(unit: Unit, lines: Vec<PlotLine>) -> Self {
-        Self::new((Axis::Linear(Unit::Seconds), "since the start"), Axis::Linear(unit), lines)
+        Self::new(Axis::Linear(Unit::Seconds), "since the start", Axis::Linear(unit), lines)
     }
 
     /// The ranges of x and y; `None` if there is nothing to draw.

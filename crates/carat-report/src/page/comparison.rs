@@ -137,7 +137,7 @@ fn panel(at: usize, metric: &str, files: &[ComparedFile], gallery: &mut Gallery)
     let rows: Vec<ForestRow> = rows.take(FOREST_ROWS).collect();
     let axis = ForestAxis { reach: reach(rows.iter()), reference: "baseline", margin: None };
     let title = format!("{metric} in every file");
-    gallery.panel(metric, forest(&rows, axis, (format!("files-{at}"), title)))
+    gallery.panel(metric, forest(&rows, axis, format!("files-{at}"), title))
 }
 
 fn values(files: &[ComparedFile]) -> Markup {

@@ -48,7 +48,7 @@ pub(crate) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let highest = points.map(|(_, bytes)| *bytes).fold(1.0, f64::max);
     let (x, name) = (Axis::Logarithmic(Unit::Count), format!("{unit} answered"));
     let lines = variants.iter().map(VariantSharing::line).collect();
-    let plot = Plot::new((x, &name), Axis::Linear(Unit::Bytes), lines);
+    let plot = Plot::new(x, &name, Axis::Linear(Unit::Bytes), lines);
     let plot = Plot { y_range: Some((0.0, highest * 1.06)), ..plot };
     let title = format!("Shared memory by {unit} answered");
     let description: Vec<String> = variants.iter().map(VariantSharing::description).collect();

@@ -55,7 +55,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 // Numbered without the baseline, which is compared with nothing.
                 @let id = format!("forest-{}", panel.place.saturating_sub(1));
                 @let title = format!("Every difference of {}", panel.variant);
-                (gallery.variant_panel(panel.class, panel.variant, forest(&panel.rows, axis, (id, title))))
+                (gallery.variant_panel(panel.class, panel.variant, forest(&panel.rows, axis, id, title)))
             } }
         }
     };
@@ -89,7 +89,7 @@ pub(super) fn control_section(results: &Results, gallery: &mut Gallery) -> Marku
                 @let id = format!("controls-{}", panel.place);
                 @let title = format!("{} against its controls", panel.variant);
                 @let heading = format!("{} against", panel.variant);
-                (gallery.variant_panel(panel.class, &heading, forest(&panel.rows, axis, (id, title))))
+                (gallery.variant_panel(panel.class, &heading, forest(&panel.rows, axis, id, title)))
             } }
         }
         // Open if there is no picture: the numbers are then all there is.

@@ -3,6 +3,7 @@
 use crate::chart::Caption;
 use crate::chart::icicle::{IcicleBox, IcicleShape, icicle};
 use crate::holders_text::path_text;
+use crate::lists::largest_first;
 use crate::numbers::{grouped, grouped_count, percent_of};
 use crate::page::elements::table;
 use crate::page::gallery::Gallery;
@@ -119,8 +120,7 @@ fn tops(tree: &KeptTree) -> Vec<Top> {
     for top in &mut tops {
         top.nodes.sort_by_key(|number| Reverse(tree.nodes[*number].all.bytes));
     }
-    tops.sort_by_key(|top| Reverse(top.amount.bytes));
-    tops
+    largest_first(tops, |top| top.amount.bytes)
 }
 
 fn holder(by: &KeptBy) -> String {

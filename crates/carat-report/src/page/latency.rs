@@ -80,16 +80,16 @@ impl VariantLatency {
 
 fn percentiles(variants: &[VariantLatency], description: &str) -> Option<Picture> {
     let ticks = NINES.map(|(place, name)| (place, name.to_owned())).to_vec();
-    let x = (Axis::Named(ticks), "percentile");
     let lines = lines(variants, histogram::percentiles);
     let caption = Caption::new("latency-percentiles", "Latency by percentile", description);
-    Plot::new(x, Axis::Logarithmic(Unit::Seconds), lines).draw(caption)
+    Plot::new(Axis::Named(ticks), "percentile", Axis::Logarithmic(Unit::Seconds), lines)
+        .draw(caption)
 }
 
 fn cumulative(variants: &[VariantLatency], description: &str) -> Option<Picture> {
-    let x = (Axis::Logarithmic(Unit::Seconds), "latency");
     let lines = lines(variants, histogram::cumulative);
-    let plot = Plot::new(x, Axis::Linear(Unit::Fraction), lines);
+    let (x, y) = (Axis::Logarithmic(Unit::Seconds), Axis::Linear(Unit::Fraction));
+    let plot = Plot::new(x, "latency", y, lines);
     let caption = Caption::new("latency-within", WITHIN, description);
     Plot { y_range: Some((0.0, 1.0)), ..plot }.draw(caption)
 }

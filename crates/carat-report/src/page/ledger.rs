@@ -5,6 +5,7 @@ use crate::chart::Caption;
 use crate::chart::bars::{BarRow, bars};
 use crate::chart::icicle::{IcicleBox, THREE_LEVELS, icicle};
 use crate::ledger_files::LedgerFiles;
+use crate::lists::largest_first;
 use crate::numbers::{count, or_dash, percent, percent_of};
 use crate::page::elements::{self, prose};
 use crate::page::frame::{PageOptions, page};
@@ -203,8 +204,7 @@ pub(super) fn colour(kind: PartKind) -> usize {
 
 fn tree(ledger: &Ledger) -> IcicleBox {
     // By size, because only the largest get a box of their own.
-    let mut sorted: Vec<&ProcessLedger> = ledger.processes.iter().collect();
-    sorted.sort_by_key(|process| std::cmp::Reverse(process.pss));
+    let sorted = largest_first(&ledger.processes, |process| process.pss);
     let (shown, rest) = sorted.split_at(sorted.len().min(PROCESS_BOXES));
     let part_box = |part: &LedgerPart| IcicleBox {
         class: colour(part.kind),

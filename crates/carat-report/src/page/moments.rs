@@ -72,7 +72,7 @@ fn by_requests(results: &Results, figure: MemoryFigure, gallery: &mut Gallery) -
         bands.push((class, band));
     }
     let name = format!("{} answered", moments::unit_of_load(results));
-    let plot = Plot::new((Axis::Linear(Unit::Count), &name), Axis::Linear(Unit::Bytes), lines);
+    let plot = Plot::new(Axis::Linear(Unit::Count), &name, Axis::Linear(Unit::Bytes), lines);
     let title = "Memory by requests answered";
     let caption = Caption::new("moments-requests", title, descriptions.join("; "));
     gallery.panel("Memory by requests", Plot { bands, ..plot }.draw(caption))
@@ -130,7 +130,7 @@ fn by_moment(
     let ticks = ticks.map(|(moment, at)| (f64::from(at), moments::key(*moment, grouped)));
     let x = Axis::Named(ticks.collect());
     let name = format!("moment; a number is {} answered", moments::unit_of_load(results));
-    let plot = Plot::new((x, &name), Axis::Linear(Unit::Bytes), lines);
+    let plot = Plot::new(x, &name, Axis::Linear(Unit::Bytes), lines);
     let caption = Caption::new(id, title, descriptions.join("; "));
     gallery.panel(title, Plot { bands, ..plot }.draw(caption))
 }

@@ -93,7 +93,7 @@ fn lines(results: &Results, values: &[BlockValues]) -> Vec<PlotLine> {
 }
 
 fn plot(lines: Vec<PlotLine>, unit: Unit) -> Plot {
-    Plot::new((Axis::Linear(Unit::Count), "block"), Axis::Linear(unit), lines)
+    Plot::new(Axis::Linear(Unit::Count), "block", Axis::Linear(unit), lines)
 }
 
 /// The first and the last value of every variant that has any.

@@ -1,6 +1,7 @@
 //! What was read from outside, as sections of the page of a ledger: maps, holders, and why pages are private.
 
 use crate::census_text::live_bytes;
+use crate::lists::largest_first;
 use crate::page::elements;
 use crate::page::gallery::Gallery;
 use crate::page::{heap_map, holders, kept};
@@ -25,8 +26,7 @@ pub(crate) fn sections(reading: Option<&OutsideReading>, gallery: &mut Gallery) 
     if reading.processes.is_empty() {
         return denied;
     }
-    let mut largest: Vec<&Census> = reading.processes.iter().collect();
-    largest.sort_by_key(|census| std::cmp::Reverse(live_bytes(census)));
+    let mut largest = largest_first(&reading.processes, |census| live_bytes(census));
     largest.truncate(PROCESSES);
     let left = reading.processes.len() - largest.len();
     let is_kept = |census: &&Census| census.who.as_ref().is_some_and(|who| who.kept.is_some());

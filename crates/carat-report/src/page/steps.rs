@@ -115,8 +115,8 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
         }
         lines.push(PlotLine::new(one_line(&variant.name), class, Stroke::Points, medians));
     }
-    let x = (Axis::Linear(Unit::Count), "connections");
-    let plot = Plot::new(x, Axis::Linear(Unit::Seconds), lines);
+    let (x, y) = (Axis::Linear(Unit::Count), Axis::Linear(Unit::Seconds));
+    let plot = Plot::new(x, "connections", y, lines);
     let name = percentile.name;
     let title = format!("{name} of round trips by number of connections");
     let caption = Caption::new(format!("steps-{name}"), title, descriptions.join("; "));

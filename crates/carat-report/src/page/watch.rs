@@ -2,6 +2,7 @@
 
 use crate::chart::reduce::reduce;
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke};
+use crate::lists::largest_first;
 use crate::page::elements::table;
 use crate::page::frame::{PageOptions, page};
 use crate::page::gallery::Gallery;
@@ -33,8 +34,8 @@ pub fn watch_html(period: &WatchedPeriod, options: &PageOptions) -> String {
     for curve in &period.processes {
         trees.entry(curve.process.tree).or_default().push(curve);
     }
-    let mut trees: Vec<Vec<&WatchedCurve>> = trees.into_values().collect();
-    trees.sort_by_key(|tree| std::cmp::Reverse(tree.iter().filter_map(|one| highest(one)).max()));
+    let trees =
+        largest_first(trees.into_values(), |tree| tree.iter().filter_map(|one| highest(one)).max());
     let left_out = trees.len().saturating_sub(TREES);
     let mut gallery = Gallery::default();
     let contents = markup! {
@@ -80,8 +81,7 @@ fn panel(
     gallery: &mut Gallery,
 ) -> Markup {
     let since = |at_ms: u64| at_ms.saturating_sub(period.from_ms) as f64 / 1e3;
-    let mut largest: Vec<&&WatchedCurve> = tree.iter().collect();
-    largest.sort_by_key(|one| std::cmp::Reverse(highest(one)));
+    let largest = largest_first(tree, |one| highest(one));
     let lines = largest.iter().take(LINES).enumerate().map(|(class, curve)| {
         let points: Vec<(f64, f64)> = curve
             .samples
@@ -95,8 +95,8 @@ fn panel(
         let end = curve.process.end.as_ref()?;
         Some((since(end.at_ms), format!("{} ends", curve.process.pid)))
     });
-    let x = (Axis::Linear(Unit::Seconds), "since the beginning of the period");
-    let plot = Plot::new(x, Axis::Linear(Unit::Bytes), lines.collect());
+    let (x, y) = (Axis::Linear(Unit::Seconds), Axis::Linear(Unit::Bytes));
+    let plot = Plot::new(x, "since the beginning of the period", y, lines.collect());
     let plot = Plot { markers: ends.take(20).collect(), ..plot };
     let title = tree.first().map(|curve| watched_name(&curve.process)).unwrap_or_default();
     let caption = Caption::new(format!("watch-{number}"), &title, &title);
