@@ -87,6 +87,11 @@ impl<'a> CodeLayout<'a> {
         self.words.internal_kind(object) == Some("iseq")
     }
 
+    /// Whether an object can be the code of a frame: bytecode, or a block in C (`vm_yield_with_cfunc`, vm_insnhelper.c).
+    pub(super) fn can_run(&self, object: u64) -> bool {
+        matches!(self.words.internal_kind(object), Some("iseq" | "ifunc"))
+    }
+
     fn body(&self, code: u64) -> Option<u64> {
         let body = self.words.memory.word_at(code, 16)?;
         (self.is_code(code) && self.words.chunk_at(body).is_some()).then_some(body)

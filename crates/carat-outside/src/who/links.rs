@@ -1,7 +1,7 @@
 //! By what one object keeps another: the name of the reference between two slots, and of the chunks on its way.
 
 use super::code::CodeLayout;
-use super::data::{CodePlace, WayLink};
+use super::data::WayLink;
 use super::nodes::{Nodes, Spot};
 use crate::hash::AddressHash;
 use crate::heap::{ClassNames, SlotHead, SlotType, imemo_kind};
@@ -13,7 +13,7 @@ use crate::reach::forms::{StTable, TableKind};
 use crate::reach::symbols::{Symbols, is_static_symbol};
 use carat_ruby::version::{SHAPES, VARIABLE_ENTRIES};
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// Entries of a hash among which a key is searched for one of many objects.
 const FEW: u64 = 64;
@@ -21,11 +21,6 @@ const FEW: u64 = 64;
 const SMALL: u64 = 8 << 10;
 /// Instance variables of a class, at most.
 const VARIABLES: u64 = 4096;
-/// Bytes that a control frame can have: program counter, stack pointer, code, self, `ep`, and some more (`rb_control_frame_t`,
-/// vm_core.h).
-const FRAMES: [u64; 5] = [48, 56, 64, 72, 80];
-/// Frames of one stack, at most.
-const MOST_FRAMES: usize = 100_000;
 
 /// What is known of names.
 pub(super) struct Names<'a> {
@@ -53,61 +48,6 @@ const BY_SHAPE: u64 = 1;
 const MEMBER: u64 = 2;
 /// Names that are remembered, at most.
 const MOST_NAMES: usize = 1 << 16;
-
-/// The main object: the only object of class `Object` with a class of its own in which the oldest code on a stack runs.
-pub(super) fn main_object(names: &Names<'_>, object: Option<u32>) -> Option<u32> {
-    let nodes = &names.nodes;
-    let bytes = names.frame?;
-    let stacks = nodes.reach.contexts().filter_map(|context| context.live.get(1));
-    let first = stacks.filter_map(|(newest, end)| {
-        // The oldest first: control frames grow downwards from the end of a VM stack (vm_core.h).
-        let frames = (1..).map(|number| end.saturating_sub(number * bytes));
-        let mut frames = frames.take_while(|frame| frame >= newest).take(MOST_FRAMES);
-        // Frames of C functions have no code; the oldest that has is the one of the main program.
-        let code = |frame: &u64| nodes.memory().word_at(*frame, 16).is_some_and(|code| code != 0);
-        nodes.reach.slot_number(nodes.memory().word_at(frames.find(code)?, 24)?)
-    });
-    let found: BTreeSet<u32> = first.filter(|node| has_own_class(names, *node, object)).collect();
-    // Stacks that disagree name no main object: a wrong one would be told as the keeper of what another keeps.
-    found.first().copied().filter(|_| found.len() == 1)
-}
-
-/// Whether a node is an object with a singleton class directly below a class.
-fn has_own_class(names: &Names<'_>, node: u32, above: Option<u32>) -> bool {
-    let nodes = &names.nodes;
-    let Some(head) = nodes.head(node).filter(|head| head.slot_type() == SlotType::OBJECT) else {
-        return false;
-    };
-    let classes = names.classes.borrow();
-    let is_own = nodes.words().object(head.class).is_some_and(|flags| classes.is_singleton(flags));
-    let superclass = classes.superclass(nodes.memory(), head.class);
-    is_own
-        && above.is_some()
-        && superclass.and_then(|class| nodes.reach.slot_number(class)) == above
-}
-
-/// The bytes of a control frame: those that divide every stack of frames so that each frame runs bytecode, or none.
-pub(super) fn frame_bytes(nodes: &Nodes<'_>, code: &CodeLayout<'_>) -> Option<u64> {
-    let stacks: Vec<(u64, u64)> =
-        nodes.reach.contexts().filter_map(|one| one.live.get(1).copied()).collect();
-    // By trial, because the size differs between versions and builds, and nothing in the process tells it.
-    let fits = |bytes: &u64| {
-        let mut running = 0;
-        let sound = stacks.iter().all(|(newest, end)| {
-            let mut frames = (*newest..*end).step_by(*bytes as usize).take(MOST_FRAMES);
-            (end - newest).is_multiple_of(*bytes)
-                && frames.all(|frame| {
-                    // What cannot be read is no code, so that the size does not fit.
-                    let found = nodes.memory().word_at(frame, 16).unwrap_or(1);
-                    running += u64::from(found != 0);
-                    found == 0 || code.is_code(found)
-                })
-        });
-        // Stacks of nothing but zeros would fit every size.
-        sound && running > 0
-    };
-    FRAMES.into_iter().find(fits)
-}
 
 /// The way from one slot to another: the chunks between them, and where each refers to the next.
 pub(super) struct Passage {
@@ -620,58 +560,6 @@ impl Names<'_> {
         match self.frame_variable(passage) {
             Some((variable, code)) => WayLink::Frame { variable, code },
             None => WayLink::Unnamed,
-        }
-    }
-
-    /// The variable through which a passage leads over the stack of a thread or fiber, if it has a name, and the code that runs.
-    pub(super) fn frame_variable(
-        &self,
-        passage: &Passage,
-    ) -> Option<(Option<String>, Option<CodePlace>)> {
-        passage.between.iter().enumerate().find_map(|(place, node)| {
-            let (number, _) = self.nodes.chunk(*node)?;
-            let context = self.nodes.reach.context(number)?;
-            let at = passage.spots.get(place + 1)?.address()?;
-            context.live.iter().any(|(start, end)| (*start..*end).contains(&at)).then_some(())?;
-            let (newest, end) = context.live.get(1).copied()?;
-            Some(self.frame_at((context.vm_stack.0, newest, end), at))
-        })
-    }
-
-    /// The variable at an address of a VM stack, and the code of its frame.
-    fn frame_at(
-        &self,
-        (stack, newest, end): (u64, u64, u64),
-        at: u64,
-    ) -> (Option<String>, Option<CodePlace>) {
-        let mut above: Option<(u64, u64)> = None;
-        let Some(bytes) = self.frame else { return (None, None) };
-        for frame in (newest..end).step_by(bytes as usize).take(MOST_FRAMES) {
-            let word = |offset| self.memory().word_at(frame, offset).unwrap_or(0);
-            let (code, ep) = (word(16), word(32));
-            // A word of the frame itself, such as `self`, is no variable.
-            if (frame..frame + bytes).contains(&at) {
-                return (None, self.code.place(code));
-            }
-            // Frames of C functions have no variables, and an `ep` outside the stack is that of captured ones.
-            if !self.code.is_code(code) || !(stack..newest).contains(&ep) {
-                continue;
-            }
-            // Frames come from the newest to the oldest, whose variables lie lowest, each below its `ep`.
-            if at < ep {
-                above = Some((code, ep));
-                continue;
-            }
-            return match above.filter(|(above, ep)| self.code.is_local(*above, *ep, at)) {
-                Some((code, ep)) => (self.code.local(code, ep, at), self.code.place(code)),
-                // A value that this frame has put behind its own variables.
-                None => (None, self.code.place(code)),
-            };
-        }
-        let (Some((code, ep)), true) = (above, self.code.knows().1) else { return (None, None) };
-        match self.code.is_local(code, ep, at) {
-            true => (self.code.local(code, ep, at), self.code.place(code)),
-            false => (None, None),
         }
     }
 

@@ -10,6 +10,7 @@ mod describe;
 mod dominators;
 pub mod dump;
 pub mod dumped;
+mod frames;
 mod holders;
 mod kept;
 mod libraries;

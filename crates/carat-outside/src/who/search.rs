@@ -3,10 +3,11 @@
 use super::code::CodeLayout;
 use super::data::{ClassHolders, CountedWay, SoleHolder, WayRoot, WhoCensus};
 use super::dominators::Dominators;
+use super::frames::{frame_bytes, main_object};
 use super::holders::{Retained, holder_of, largest};
 use super::kept::{DraftTree, KeptCount};
 use super::libraries::Libraries;
-use super::links::{Names, frame_bytes, main_object};
+use super::links::Names;
 use super::nodes::Nodes;
 use super::patterns::Patterns;
 use super::subject::WhoSubject;

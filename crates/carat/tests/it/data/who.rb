@@ -1,4 +1,4 @@
-# Objects that are kept in ten ways, each of a class of its own. WHO.holders has the address of what alone keeps them.
+# Objects that are kept in ten ways, each of a class of its own. HOLDERS has the address of what alone keeps them.
 class Keepsake; def initialize(number); @name = "keepsake #{number} with a long enough name"; end; end
 %w[Cached Logged Heard Ticketed Stored Rowed Bound Local Listed].each { |name| Object.const_set(name, Class.new(Keepsake)) }
 Couple = Struct.new(:left, :right)
@@ -28,7 +28,9 @@ COUNT.times do |number|
   WEAK[FINALS.last] = $subscribers.last
 end
 $waiter = Thread.new { wait_with(COUNT) }
-sleep 0.01 until $waiting && $waiter.stop?
+# A block in C is on the stack of a thread, as of everything that iterates over an Enumerable.
+$slicer = Thread.new { (1..3).each_slice(2) { Thread.stop } }
+sleep 0.01 until $waiting && $waiter.stop? && $slicer.stop?
 def address(object); ObjectSpace.dump(object)[/0x\h+/]; end
 HOLDERS = {
   Cached: address(Cache.instance_variable_get(:@store)), Logged: address(Audit::CURRENT.instance_variable_get(:@entries)),
