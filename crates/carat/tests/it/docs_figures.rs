@@ -65,6 +65,35 @@ fn figures_and_tables_are_filled_in_and_a_changed_figure_is_found() {
     assert!(text(&stale).contains("page.md as the kept results say"), "{}", text(&stale));
 }
 
+/// An experiment file that names what a shared export hides, so that its plan is exported in another form.
+const EXPERIMENT: &str = "\
+# Why.
+name = 'blog'
+
+[server]
+command = [\"puma\", \"-C\", \"puma.rb\"] # In its folder.
+env = { FEED = \"wombat\", WORKERS = \"2\" }
+";
+
+#[test]
+fn kept_results_are_noted_where_their_experiment_file_says_something_else() {
+    require!(Ruby);
+    let folder = page("It ran on <!-- = kept run date -->?<!-- / -->.\n");
+    let mut results = Recipe::default().build();
+    results.info.plan_text = EXPERIMENT.into();
+    let kept = json(&results, Audience::Shared).unwrap();
+    assert!(!kept.contains("wombat") && !kept.contains("env = {"), "{kept:.2000}");
+    folder.write("kept.json", &kept);
+    assert!(docs(&folder, &["page.md"]).status.success());
+    fs::create_dir_all(folder.path("workloads/blog")).unwrap();
+    for (workers, is_noted) in [("2", false), ("3", true)] {
+        let now = EXPERIMENT.replace("WORKERS = \"2", &format!("WORKERS = \"{workers}"));
+        folder.write("workloads/blog/carat.toml", &now);
+        let said = text(&docs(&folder, &["--check", "page.md"]));
+        assert_eq!(said.contains("is not one of workloads/ any more"), is_noted, "{said}");
+    }
+}
+
 #[test]
 fn a_wrong_marker_is_named_with_its_line_and_what_is_known() {
     require!(Ruby);
