@@ -12,6 +12,11 @@ class RemoteConnection
     []
   end
 
+  # Rails 7.1 and newer name an action's parameters in what they instrument.
+  def config
+    ActionCable.server.config
+  end
+
   def logger
     ActionCable.server.logger
   end
