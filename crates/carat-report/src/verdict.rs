@@ -16,7 +16,7 @@ use crate::use_it::{UseIt, use_it};
 use crate::wording::{Sentence, headline, sentences, typical_so_far};
 use carat_analysis::{Judge, question};
 use carat_model::{
-    BlockForecast, Conclusion, Estimate, Results, Role, Variant, Verdict, first_names, metric,
+    BlockForecast, Conclusion, Estimate, Results, Role, Verdict, first_names, metric,
 };
 
 /// Variants that are named where several are open; the others are counted.
@@ -109,7 +109,8 @@ impl VerdictTable {
         let rows = rows.collect();
         let (title, warnings) = (title(results), warnings(results));
         let not_yet = not_yet(results).filter(|_| leading.is_none());
-        Self { title, rows, warnings, use_it, not_yet, open: open(results) }
+        let open = open(results, leading.map(|one| one.variant.as_str()));
+        Self { title, rows, warnings, use_it, not_yet, open }
     }
 }
 
@@ -295,8 +296,9 @@ fn merged<'a>(all: impl Iterator<Item = (&'a str, String, usize)>) -> Vec<String
     lines.collect()
 }
 
-/// What would decide the comparisons that are open; `None` if there is none, or no trial to forecast from.
-fn open(results: &Results) -> Option<OpenVerdict> {
+/// What would decide the comparisons that are open; `None` if there is none, or no trial to forecast from. `leading` is the
+/// recommended variant.
+fn open(results: &Results, leading: Option<&str>) -> Option<OpenVerdict> {
     // More blocks would not start what never became ready.
     let starts = |variant: &str| facts::never_ready_of(results, variant).is_none();
     if !starts(facts::baseline(results)) {
@@ -308,13 +310,16 @@ fn open(results: &Results) -> Option<OpenVerdict> {
         one.verdict == Verdict::Undecided && is_offered && !facts::is_unmeasured(results, one)
     };
     let mut open: Vec<&Conclusion> = primaries(results).filter(is_open).collect();
-    // What is better may still wait for a guard, without which it is not recommended; where another is, nobody waits.
-    let is_better = |variant: &Variant| standing(results, &variant.name) == Standing::Better;
-    if open.is_empty() && !results.info.variants.iter().skip(1).any(is_better) {
+    // What is better may still wait for a guard, without which it is not recommended; where a recommended one is as good,
+    // nobody waits.
+    let waits = |variant: &str| {
+        standing(results, variant) == Standing::BetterAtOpenCost
+            && leading.is_none_or(|leading| is_beyond(results, variant, leading))
+    };
+    if open.is_empty() {
         let is_open = |one: &&Conclusion| {
-            matches!(one.role, Role::Guard { .. })
-                && one.guard_passed.is_none()
-                && standing(results, &one.variant) == Standing::BetterAtOpenCost
+            let is_guard = matches!(one.role, Role::Guard { .. });
+            is_guard && one.guard_passed.is_none() && waits(&one.variant)
         };
         open = results.conclusions.iter().filter(is_open).collect();
     }
@@ -353,6 +358,15 @@ fn open(results: &Results) -> Option<OpenVerdict> {
     let text = format!("{names}: {has} did not decide; probably {}", decided(latest));
     let further = latest.high.map_or(FurtherBlocks::Anew, within);
     Some(OpenVerdict { text, blocks: latest.high, further })
+}
+
+/// Whether a variant differs more than another in the primary metric, with intervals apart.
+fn is_beyond(results: &Results, variant: &str, other: &str) -> bool {
+    let found = |name| facts::conclusion(results, name, &results.info.primary)?.estimate;
+    found(variant).zip(found(other)).is_some_and(|(own, other)| {
+        let ((low, high), (other_low, other_high)) = (own.ratio_interval, other.ratio_interval);
+        (high < other_low || low > other_high) && own.ratio.abs() > other.ratio.abs()
+    })
 }
 
 /// The guards that keep what is better from being recommended; `None` if there is none.
@@ -521,9 +535,22 @@ mod tests {
         let forecast = Some(BlockForecast { low: 10, high: Some(15) });
         let guard = Conclusion { forecast, ..of_guard(None, estimate(-0.1, 0.0, 0.1)) };
         let smaller = conclusion(Verdict::Smaller, Some(estimate(-0.51, -0.5, -0.49)));
-        let open = VerdictTable::new(&results(vec![smaller, guard])).open.unwrap();
+        let open = VerdictTable::new(&results(vec![smaller.clone(), guard.clone()])).open.unwrap();
         assert!(open.text.starts_with("p99 of b: "), "{open:?}");
         assert!(open.text.ends_with("probably decided after 10 to 15 blocks"), "{open:?}");
+        // Beside a recommended variant only for what saves more than that.
+        for (low, ratio, high, is_asked) in
+            [(-0.22, -0.2, -0.18, true), (-0.52, -0.5, -0.48, false), (-0.7, -0.6, -0.55, false)]
+        {
+            let found = conclusion(Verdict::Smaller, Some(estimate(low, ratio, high)));
+            let of_c = |one: Conclusion| Conclusion { variant: "c".into(), ..one };
+            let proven = of_guard(Some(true), estimate(-0.1, 0.0, 0.1));
+            let conclusions = vec![smaller.clone(), guard.clone(), of_c(found), of_c(proven)];
+            let all = Results { conclusions, ..testing::results(&["a", "b", "c"], Vec::new()) };
+            let trials = results(Vec::new()).trials;
+            let open = VerdictTable::new(&Results { trials, ..all }).open;
+            assert_eq!(open.is_some(), is_asked, "{ratio}: {open:?}");
+        }
     }
 
     #[test]
