@@ -13,9 +13,9 @@ use crate::route_figures::route_table;
 use crate::step_figures::step_table;
 use crate::table::{Cell, FactTable};
 use crate::text::capital;
-use crate::variant_growth_text::growth_lines;
 use crate::wording;
-use carat_model::{Conclusion, Results};
+use carat_analysis::growth::{cause, found, innermost_growth, tolerances, what_decides};
+use carat_model::{Conclusion, PartGrowth, Results, TrackedPart, VariantGrowth};
 
 /// Facts that belong together.
 #[derive(Debug)]
@@ -45,13 +45,11 @@ impl DetailLine {
 
 /// Every section that the results have something for.
 pub(crate) fn sections(results: &Results) -> Vec<DetailSection> {
-    let metrics = facts::metrics(results).into_iter();
     // Only what decides: exploratory metrics are in the whole report.
-    let compared = metrics.filter(|metric| facts::is_compared(results, metric));
-    let compared = compared.map(|metric| {
+    let compared = facts::compared_metrics(results).into_iter().map(|metric| {
         let role = if metric == results.info.primary { "" } else { ", a guard" };
-        let heading = format!("{} ({metric}{role})", phrase(results, &metric));
-        DetailSection { heading, lines: Vec::new(), tables: vec![metric_table(results, &metric)] }
+        let heading = format!("{} ({metric}{role})", phrase(results, metric));
+        DetailSection { heading, lines: Vec::new(), tables: vec![metric_table(results, metric)] }
     });
     let others: [fn(&Results) -> Option<DetailSection>; 7] =
         [parts, least, routes, moments, classes, steps, growth];
@@ -202,9 +200,36 @@ fn steps(results: &Results) -> Option<DetailSection> {
 
 /// The growth of every variant over its load; `None` if no run was decided.
 fn growth(results: &Results) -> Option<DetailSection> {
-    let growth = growth_lines(results)?;
-    let decided = growth.lines.iter();
-    let decided = decided.map(|(variant, line)| DetailLine::of(variant, format!(" {line}")));
-    let lines = decided.chain(growth.undecided.map(DetailLine::plain)).collect();
-    Some(DetailSection { heading: growth.title, lines, tables: Vec::new() })
+    let (decided, open): (Vec<&VariantGrowth>, Vec<&VariantGrowth>) =
+        results.growth.iter().partition(|growth| is_decided(growth));
+    // The tolerance is the same for all, so the first that is decided has it.
+    let tolerances = tolerances(&decided.first()?.parts);
+    let mut heading = "growth over the load, all trials of a variant together".to_owned();
+    if !tolerances.is_empty() {
+        heading = format!("{heading}; {tolerances}");
+    }
+    let decided = decided.into_iter().map(|growth| {
+        let memory = memory(growth).map_or_else(String::new, found);
+        let cause = cause(&growth.parts).map(|cause| format!("; {cause}")).unwrap_or_default();
+        DetailLine::of(&growth.variant, format!(" {memory}{cause}"))
+    });
+    let lines = decided.chain(undecided(&open).map(DetailLine::plain)).collect();
+    Some(DetailSection { heading, lines, tables: Vec::new() })
+}
+
+fn memory(growth: &VariantGrowth) -> Option<&PartGrowth> {
+    growth.parts.iter().find(|part| part.part == TrackedPart::Memory)
+}
+
+fn is_decided(growth: &VariantGrowth) -> bool {
+    memory(growth).is_some_and(|part| !part.is_undecided())
+        || innermost_growth(&growth.parts).is_some()
+}
+
+/// The variants whose growth is undecided, all in one line.
+fn undecided(open: &[&VariantGrowth]) -> Option<String> {
+    let names: Vec<&str> = open.iter().map(|growth| growth.variant.as_str()).collect();
+    let parts: Vec<&PartGrowth> = open.iter().filter_map(|growth| memory(growth)).collect();
+    let what = what_decides(&parts).map(|what| format!("; {what}")).unwrap_or_default();
+    (!open.is_empty()).then(|| format!("undecided: {}{what}", names.join(", ")))
 }

@@ -190,6 +190,7 @@ fn signed(difference: i128, is_bytes: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_model::ClassAmount;
     use carat_outside::malloc::ChunkAmount;
 
@@ -216,16 +217,14 @@ mod tests {
             }],
         };
         let text = difference_text(&difference, 1);
-        for expected in [
+        text.assert_contains([
             "Ruby 3.1.2 → 3.4.1",
             "+2,500",
             "+0.12 MB",
             "1 more class changed",
             "class                                              objects     ± objects       ± bytes",
             "  in chunks of 32 B                                  320 B       3.20 MB      +3.20 MB  (+100,000 chunks)",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(!text.contains("nobody") && !text.contains("String"), "{text}");
         assert!(difference_text(&difference, 2).contains("−500"), "{text}");
     }

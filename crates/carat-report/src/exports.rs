@@ -1,6 +1,7 @@
 //! Results for other programs: JSON, CSV, OpenMetrics, and reading that JSON.
 
 use crate::facts;
+use crate::lists::counted;
 use crate::part_differences::{VariantParts, part_differences};
 use crate::text::one_line;
 use carat_model::results::assign_file_facts;
@@ -8,7 +9,7 @@ use carat_model::{Conclusion, MachineFacts, Results, Unit, metric};
 use carat_redact::{Audience, redact_results};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use thiserror::Error;
 
@@ -165,7 +166,7 @@ pub fn openmetrics(results: &Results, audience: Audience) -> String {
     let results = &redact_results(results, audience);
     let mut out = String::new();
     for name in facts::metrics(results) {
-        push_metric(&mut out, results, &name);
+        push_metric(&mut out, results, name);
     }
     let of_baseline = results.conclusions.iter().map(|conclusion| (None, conclusion));
     let family = ("carat_difference_ratio", "the baseline");
@@ -235,11 +236,8 @@ fn push_differences<'a>(
 
 fn push_outcomes(out: &mut String, results: &Results) {
     let _ = writeln!(out, "# TYPE carat_trials gauge\n# HELP carat_trials Trials by outcome");
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for trial in &results.trials {
-        *counts.entry((&trial.variant, trial.outcome.word())).or_default() += 1;
-    }
-    for ((variant, outcome), count) in counts {
+    let outcomes = results.trials.iter().map(|one| (one.variant.as_str(), one.outcome.word()));
+    for ((variant, outcome), count) in counted(outcomes) {
         let labels = labels(results, &[("variant", variant), ("outcome", outcome)]);
         let _ = writeln!(out, "carat_trials{{{labels}}} {count}");
     }

@@ -1,11 +1,12 @@
 //! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
 
+use crate::lists::{counted, distinct};
 use crate::text::{capital, one_line, shorten};
 use carat_model::{
     Conclusion, ControlComparison, Estimate, Ledger, LoadReport, Outcome, Results, Role, Trial,
     Unit, metric,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Summary of one metric over the trials of a variant that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -163,25 +164,20 @@ pub(crate) fn is_unmeasured(results: &Results, conclusion: &Conclusion) -> bool 
     conclusion.blocks == 0 && (lacks(&conclusion.variant) || lacks(baseline(results)))
 }
 
-/// Whether a metric is the primary one or a guard.
-pub(crate) fn is_compared(results: &Results, metric: &str) -> bool {
-    metric == results.info.primary || all_guards(results).any(|guard| guard.metric == metric)
+/// The primary metric, then the guards.
+pub(crate) fn compared_metrics(results: &Results) -> Vec<&str> {
+    let guards = all_guards(results).map(|guard| guard.metric.as_str());
+    distinct(std::iter::once(results.info.primary.as_str()).chain(guards))
 }
 
 /// The metrics of the results: primary, guards, then the others in the order of the registry.
-pub(crate) fn metrics(results: &Results) -> Vec<String> {
-    let mut names = vec![results.info.primary.clone()];
+pub(crate) fn metrics(results: &Results) -> Vec<&str> {
     let listed = metric::METRICS.iter().map(|known| known.id);
     let present: BTreeSet<&str> =
         results.trials.iter().flat_map(|trial| trial.metrics.keys().map(String::as_str)).collect();
     let rest = listed.filter(|name| present.contains(name)).chain(present.iter().copied());
     // In the order of importance, each once.
-    for name in all_guards(results).map(|guard| guard.metric.as_str()).chain(rest) {
-        if !names.iter().any(|have| have == name) {
-            names.push(name.to_owned());
-        }
-    }
-    names
+    distinct(compared_metrics(results).into_iter().chain(rest))
 }
 
 /// The unit of a metric; an unknown metric is a plain count.
@@ -235,10 +231,7 @@ pub(crate) fn never_ready_of<'a>(results: &'a Results, variant: &str) -> Option<
 
 /// How many trials of a variant failed, by outcome, in words; `None` if all succeeded.
 pub(crate) fn failures(results: &Results, variant: &str) -> Option<String> {
-    let mut counted: BTreeMap<Outcome, usize> = BTreeMap::new();
-    for trial in failed_trials(results, variant) {
-        *counted.entry(trial.outcome).or_default() += 1;
-    }
+    let counted = counted(failed_trials(results, variant).map(|trial| trial.outcome));
     let words: Vec<String> = counted.iter().map(|(how, n)| format!("{n} {how}")).collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
@@ -256,13 +249,9 @@ fn failed_trials<'a>(results: &'a Results, variant: &str) -> impl Iterator<Item 
 
 /// The notes on the trials of a variant, each once with the number of trials that have it.
 pub(crate) fn notes(results: &Results, variant: &str) -> Vec<(String, usize)> {
-    let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
-    for trial in results.trials.iter().filter(|trial| trial.variant == variant) {
-        for note in &trial.notes {
-            *counted.entry(note).or_default() += 1;
-        }
-    }
-    counted.into_iter().take(NOTES).map(|(note, n)| (shorten(note, 300), n)).collect()
+    let trials = results.trials.iter().filter(|trial| trial.variant == variant);
+    let counted = counted(trials.flat_map(|trial| &trial.notes)).into_iter();
+    counted.take(NOTES).map(|(note, n)| (shorten(note, 300), n)).collect()
 }
 
 /// Different notes shown of one variant.

@@ -100,8 +100,7 @@ fn of_variant(results: &Results, variant: &Variant) -> Named {
         ("part-at-work", (!parts.is_empty()).then(|| parts.join(" "))),
     ]);
     for metric in facts::metrics(results) {
-        let found = of_metric(results, name, &metric);
-        add_named(&mut all, &metric, found);
+        add_named(&mut all, metric, of_metric(results, name, metric));
     }
     for (what, figures) in [
         ("ledger", ledger(&trials)),
@@ -211,19 +210,18 @@ fn ledger(trials: &[&Trial]) -> Named {
         let sizes: Vec<f64> = ledgers.iter().map(|ledger| size(ledger)).collect();
         Some(Unit::Bytes.show(facts::summarize(&sizes)?.median))
     };
-    let mut named = Named::new();
-    for kind in PartKind::ALL {
-        // A ledger leaves out a part that is zero, and one that it cannot tell from another. A part that no ledger has
-        // is therefore unknown here.
-        if ledgers.iter().any(|ledger| ledger.part(kind).is_some()) {
-            let size = median(&|ledger| ledger.part(kind).map_or(0.0, |part| part.pss.0 as f64));
-            add(&mut named, &exported_word(kind), size);
-        }
-    }
+    // A ledger leaves out a part that is zero, and one that it cannot tell from another. A part that no ledger has
+    // is therefore unknown here.
+    let is_known = |kind: &PartKind| ledgers.iter().any(|ledger| ledger.part(*kind).is_some());
+    let parts = PartKind::ALL.into_iter().filter(is_known).map(|kind| {
+        let size = median(&|ledger| ledger.part(kind).map_or(0.0, |part| part.pss.0 as f64));
+        (exported_word(kind), size)
+    });
     // Medians by themselves: medians of parts do not add up to the median of the whole.
-    add(&mut named, "all", median(&|ledger| ledger.pss.0 as f64));
-    add(&mut named, "unexplained", median(&|ledger| ledger.unexplained as f64));
-    named
+    let all = median(&|ledger| ledger.pss.0 as f64);
+    let unexplained = median(&|ledger| ledger.unexplained as f64);
+    let whole = [("all", all), ("unexplained", unexplained)];
+    figures_of(parts.chain(whole.map(|(name, size)| (name.to_owned(), size))))
 }
 
 /// The word of the JSON exports, so that one thing has one name in all files.
@@ -234,14 +232,10 @@ fn exported_word(of: impl Serialize) -> String {
 /// Shared memory before the load, after numbers of requests, and at the end.
 fn shared(results: &Results, variant: &str) -> Named {
     let series = VariantSharing::new(results, variant, 0);
-    let show = |bytes: Option<f64>| bytes.map(|bytes| Unit::Bytes.show(bytes));
-    let mut named = Named::new();
-    add(&mut named, "before", show(series.before()));
-    for requests in REQUESTS {
-        add(&mut named, &requests.to_string(), show(series.near(f64::from(requests))));
-    }
-    add(&mut named, "end", show(series.end()));
-    named
+    let near = REQUESTS.map(|requests| (requests.to_string(), series.near(f64::from(requests))));
+    let ends = [("before".to_owned(), series.before()), ("end".to_owned(), series.end())];
+    let all = near.into_iter().chain(ends);
+    figures_of(all.map(|(name, bytes)| (name, bytes.map(|bytes| Unit::Bytes.show(bytes)))))
 }
 
 /// Medians by number of clients, for loads in steps; with the difference where a step is compared.
@@ -294,26 +288,15 @@ fn moments(results: &Results, variant: &str) -> Named {
 
 /// What was found about the growth of every part during the load.
 fn growth(results: &Results, variant: &str) -> Named {
-    let mut named = Named::new();
     let parts = results.growth.iter().filter(|growth| growth.variant == variant);
-    for part in parts.flat_map(|growth| &growth.parts) {
-        add(&mut named, &exported_word(part.part), Some(found(part)));
-    }
-    named
+    let parts = parts.flat_map(|growth| &growth.parts);
+    figures_of(parts.map(|part| (exported_word(part.part), Some(found(part)))))
 }
 
 /// These figures; unknown ones are left out.
-fn figures_of<const N: usize>(figures: [(&str, Option<String>); N]) -> Named {
-    let mut named = Named::new();
-    figures.into_iter().for_each(|(name, figure)| add(&mut named, name, figure));
-    named
-}
-
-/// Adds a figure; an unknown one is left out.
-fn add(named: &mut Named, name: &str, figure: Option<String>) {
-    if let Some(figure) = figure {
-        named.insert(name.to_owned(), Value::String(figure));
-    }
+fn figures_of<N: Into<String>>(figures: impl IntoIterator<Item = (N, Option<String>)>) -> Named {
+    let figures = figures.into_iter();
+    figures.filter_map(|(name, figure)| Some((name.into(), Value::String(figure?)))).collect()
 }
 
 /// Adds figures under a name; nothing if there are none.

@@ -160,13 +160,15 @@ fn signed_bytes(difference: i128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_analysis::ClassGrown;
     use carat_outside::who::{Holder, KeptAmount, KeptBy, WayLink, WayStep};
 
+    fn step(link: WayLink, name: &str) -> KeptBy {
+        KeptBy::Step(WayStep { link, of: Holder { name: name.into(), ..Holder::default() } })
+    }
+
     fn growths() -> HolderGrowths {
-        let step = |link, name: &str| {
-            KeptBy::Step(WayStep { link, of: Holder { name: name.into(), ..Holder::default() } })
-        };
         let posts = HolderGrowth {
             kind: GrownKind::Data,
             by: vec![
@@ -218,13 +220,11 @@ mod tests {
         all.grown.extend([many(GrownKind::Code), many(GrownKind::Symbols)].concat());
         all.young = many(GrownKind::Data);
         let text = holder_growth_text(&Ok(all), "a.json");
-        for expected in [
+        text.assert_contains([
             "    +1.89 MB  code that was loaded, and what Ruby keeps beside it\n",
             "    +1.89 MB  names of symbols\n",
             "Young objects, a leak if they stay; a collection may free them:\n",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert_eq!(text.lines().filter(|line| line.contains("+187 Post")).count(), 4, "{text}");
     }
 
@@ -246,10 +246,7 @@ mod tests {
         let mut all = growths();
         let posts = all.grown[0].clone();
         let other = |name: &str, bytes| {
-            let by = vec![KeptBy::Step(WayStep {
-                link: WayLink::Variable("@all".into()),
-                of: Holder { name: name.into(), ..Holder::default() },
-            })];
+            let by = vec![step(WayLink::Variable("@all".into()), name)];
             HolderGrowth { by, bytes, ..posts.clone() }
         };
         all.grown = vec![other("OldOnly", 300_000), posts.clone()];
@@ -271,8 +268,7 @@ mod tests {
         uncertain.grown[0].at_least = true;
         uncertain.processes.1 = 2;
         let text = holder_growth_text(&Ok(uncertain), "a.json");
-        assert!(text.contains("at least: +187 Post"), "{text}");
-        assert!(text.contains("1 and 2 processes"), "{text}");
+        text.assert_contains(["at least: +187 Post", "1 and 2 processes"]);
         let nothing = HolderGrowths { grown: Vec::new(), ..growths() };
         let text = holder_growth_text(&Ok(nothing), "a.json");
         assert!(text.starts_with("Nothing keeps more old objects than in a.json.\n"), "{text}");

@@ -196,6 +196,7 @@ fn by_descent(tree: &RubyTree) -> Vec<(usize, &TreeProcess)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use crate::text::columns;
     use carat_model::host::ServerName;
     use carat_model::{GroupUse, LimitKind};
@@ -259,7 +260,7 @@ mod tests {
         let text = host_text(&host(vec![puma(), unread]), 200);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
-        for expected in [
+        lines[1].assert_contains([
             "puma 6.6.0 · 2 workers · blog",
             "2 h",
             "320.0 MB",
@@ -268,9 +269,7 @@ mod tests {
             "12.0 MB",
             "yjit",
             "explain 4312",
-        ] {
-            assert!(lines[1].contains(expected), "{expected} is not in\n{text}");
-        }
+        ]);
         assert!(lines[2].contains("?") && lines[3].starts_with("? of 77: memory"), "{text}");
         assert!(host_text(&host(Vec::new()), 80).starts_with("No Ruby runs here"));
     }
@@ -279,8 +278,7 @@ mod tests {
     fn a_narrow_terminal_has_fewer_columns_and_says_so() {
         let text = host_text(&host(vec![puma()]), 90);
         assert!(text.lines().all(|line| columns(line) <= 90), "{text}");
-        assert!(text.contains("more in a wider terminal"), "{text}");
-        assert!(text.contains("explain 4312"), "{text}");
+        text.assert_contains(["more in a wider terminal", "explain 4312"]);
     }
 
     #[test]

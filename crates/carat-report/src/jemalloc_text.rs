@@ -116,6 +116,7 @@ fn free_bytes(class: &SlabClass) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use crate::text::written;
     use carat_outside::malloc::{ChunkAmount, DecayTimes, JemallocArena, JemallocCopy, PageAmount};
 
@@ -168,15 +169,13 @@ mod tests {
     fn what_is_free_where_and_how_long_it_stays_have_numbers() {
         let (malloc, jemalloc) = example();
         let text = text(&malloc, &jemalloc);
-        for expected in [
+        text.assert_contains([
             "malloc: jemalloc 5.3 in libjemalloc.so.2: 6.00 MB in use in 50,000 regions, 7.00 MB free in 1 arena\n",
             "3.00 MB in slabs, 1.0 kB in 3 caches of threads, 4.00 MB dirty and 0 B muzzy; a purge would return 4.00 MB",
             "0.90 MB for its own tables",
             "dirty pages stay 10 s and muzzy pages not at all in 1 arena; no background thread, so only",
             "320 B:    3.20 MB resident,    2.88 MB free; 10.0 % of the regions in use, in 10 slabs",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(!text.contains("8 B:"), "{text}");
     }
 
@@ -187,11 +186,11 @@ mod tests {
         malloc.arenas[0].missing_bytes = 70_000;
         (jemalloc.decay, jemalloc.background_thread) = (Vec::new(), None);
         let text = text(&malloc, &jemalloc);
-        for expected in
-            ["of which none was found", "70.0 kB of extents", "unused pages stay is unknown\n"]
-        {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        text.assert_contains([
+            "of which none was found",
+            "70.0 kB of extents",
+            "unused pages stay is unknown\n",
+        ]);
         assert_eq!([-1, 0, 500, 1500].map(stay), ["for ever", "not at all", "500 ms", "1.5 s"]);
     }
 }

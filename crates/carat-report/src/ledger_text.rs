@@ -1,7 +1,7 @@
 //! A ledger as text for a terminal: parts with bars, processes, Ruby heaps, malloc arenas, and what to try.
 
 use crate::ledger_files::LedgerFiles;
-use crate::lists::largest_first;
+use crate::lists::{distinct, largest_first};
 use crate::numbers::{UNITS, count, grouped, or_question_mark, percent, percent_of};
 use crate::text::{one_line, shorten, written};
 use carat_analysis::Finding;
@@ -105,16 +105,12 @@ fn write_heading(out: &mut String, ledger: &Ledger) -> fmt::Result {
         format!(", {} the least this app can have", Unit::Ratio.show(multiple))
     });
     writeln!(out, "{}\n{} proportional (PSS) in {processes}{least}\n", leader.title, ledger.pss)?;
-    let mut written: Vec<String> = Vec::new();
-    for ProcessLedger { allocator, .. } in &ledger.processes {
+    let allocators = ledger.processes.iter().map(|ProcessLedger { allocator, .. }| {
         let active = allocator.active.as_deref().unwrap_or("unknown");
-        let line = format!("Allocator in use: {active} ({})", allocator.evidence);
-        // Workers have the same allocator; one line says it.
-        if !written.contains(&line) {
-            writeln!(out, "{line}")?;
-            written.push(line);
-        }
-    }
+        format!("Allocator in use: {active} ({})", allocator.evidence)
+    });
+    // Workers have the same allocator; one line says it.
+    distinct(allocators).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     let unprobed = ledger.processes.iter().filter(|p| p.basis == Basis::ProcOnly).count();
     // Said only if it matters: a `sleep` beside the server is always unknown.
     if unprobed > 0 && is_much_unknown(ledger) {
@@ -338,6 +334,7 @@ fn shrinks(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_model::ledger::{DetectedAllocator, FileUse};
 
     fn arenas() -> Vec<Arena> {
@@ -410,13 +407,11 @@ mod tests {
         // A worker has the same file open.
         ledger.processes.push(ledger.processes[0].clone());
         let text = ledger_text(&ledger, &[]);
-        for expected in [
+        text.assert_contains([
             "Largest mapped files without code: /srv/counter-7.db 34.00 MB, /srv/counter-6.db 32.00 MB, ",
             "2 more with 42.00 MB\n",
             "no figure above, but in memory and charged to the container: /memfd:metrics (deleted) 67.00 MB\n",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         ledger.processes.iter_mut().for_each(|process| process.files.clear());
         let text = ledger_text(&ledger, &[]);
         assert!(!text.contains("mapped"), "{text}");
@@ -438,20 +433,18 @@ mod tests {
             ..Ledger::default()
         };
         let text = ledger_text(&denied, &[]);
-        for expected in [
+        text.assert_contains([
             "puma 5.6\nThe proportional figure (PSS) and its parts are unknown\n",
             "Not in these figures: cannot read /proc/4312/smaps: denied",
             "4312    153.0 MB    120.0 MB           ?           ?           ?        9  puma 5.6",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(!text.contains("0 B") && !text.contains("total"), "{text}");
     }
 
     #[test]
     fn a_reader_finds_every_part_with_its_unit_and_share() {
         let text = ledger_text(&example(), &[]);
-        for expected in [
+        text.assert_contains([
             "40.00 MB proportional (PSS) in 1 process",
             "Allocator in use: glibc (the probe looked up",
             "malloc, live                   30.00 MB   75.0 %    15.00 MB    15.00 MB  ██████████████████",
@@ -459,9 +452,7 @@ mod tests {
             "Ruby 3.1.2p20 heap of 4312: 5.00 MB of pages",
             "slots of   40 B:      75000 live      25000 free   25.0 % free,    300 pages",
             "main: 8.00 MB held, 2.00 MB free (25 %)",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
     }
 
     #[test]

@@ -171,6 +171,7 @@ pub(crate) fn write_reach(out: &mut String, reach: &ReachCensus) -> fmt::Result 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use crate::text::written;
     use carat_outside::malloc::{MappedChunks, Occupancy};
 
@@ -210,15 +211,13 @@ mod tests {
     #[test]
     fn fragmentation_and_what_a_trim_returns_have_numbers() {
         let text = written(|out| write_malloc(out, &example()));
-        for expected in [
+        text.assert_contains([
             "malloc: 6.00 MB in use in 50,000 chunks, 4.00 MB free in 1 arena; 3.00 MB in 2 chunks",
             "`malloc_trim` would return 2.90 MB",
             "resident 10.00 MB, 60.0 % of it in use; 4.00 MB (40.0 %) lie on pages that are less than a tenth full",
             "main:   10.00 MB resident,    6.00 MB in use,    4.00 MB free",
             "·▒█",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
     }
 
     #[test]
@@ -248,7 +247,7 @@ mod tests {
             needed_bytes: 0,
         };
         let text = written(|out| write_owners(out, &owners, 2));
-        for expected in [
+        text.assert_contains([
             "90.0 % of the 10.00 MB in malloc have a known holder",
             "library libcrypto.so.3",
             "1 other ",
@@ -256,9 +255,7 @@ mod tests {
             "49,601   10.0 %",
             "49,000 of 112 B",
             "60.0 %\n    of it 5.90 MB would be freed by a collection\n",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(!text.contains("Post"), "{text}");
         assert_eq!(text.matches("of it").count(), 1, "{text}");
     }

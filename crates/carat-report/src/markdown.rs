@@ -71,17 +71,13 @@ fn push_verdict(out: &mut String, verdict: &VerdictTable) {
             (Some(change), None) => format!("{change} so far"),
             (None, _) => String::new(),
         };
-        // In the order of importance; the cell is cut off at its end.
-        let guards = row.guards.iter().map(|cell| &cell.text);
-        let said: Vec<String> =
-            row.remark.iter().chain(guards).chain(&row.controls).cloned().collect();
         let _ = writeln!(
             out,
             "| {} | {} | {} | {change} | {} |",
             row.mark.map_or("", |mark| mark.sign()),
             named(&row.variant),
             row.value.as_deref().unwrap_or("–"),
-            escaped(&said.join("; ")),
+            escaped(&row.beside().join("; ")),
         );
     }
     out.push('\n');

@@ -216,13 +216,13 @@ pub(crate) fn change_and_interval(metric: &str, estimate: &Estimate) -> (String,
 
 /// A difference of one block, or a median of such: `−2.1 %`.
 pub fn single_change(metric: &str, ratio: f64) -> String {
-    let style = EstimateStyle { metric, decimals: Some(1) };
-    style.signed(ratio) + style.unit()
+    block_difference(metric, ratio, false)
 }
 
-/// A difference in the unit of the metric, where its baseline has zeros, of which nothing is a percentage: `+2`.
-pub(crate) fn signed_amount(metric: &str, difference: f64) -> String {
-    EstimateStyle { metric, decimals: None }.signed(difference)
+/// The same; in the unit of the metric where its baseline has zeros, of which nothing is a percentage: `+2`.
+pub(crate) fn block_difference(metric: &str, difference: f64, in_own_unit: bool) -> String {
+    let style = EstimateStyle { metric, decimals: (!in_own_unit).then_some(1) };
+    style.signed(difference) + style.unit()
 }
 
 /// The interval alone: `−24 to −18 %`.
@@ -258,10 +258,9 @@ pub fn includes_zero(estimate: &Estimate) -> bool {
 pub fn primary_level(results: &Results) -> Option<String> {
     let with_controls = results.controls.iter().map(|compared| &compared.conclusion);
     let all = results.conclusions.iter().chain(with_controls);
-    let mut levels: Vec<f64> = all
-        .filter(|conclusion| conclusion.role == Role::Primary)
-        .filter_map(|conclusion| Some(conclusion.estimate?.confidence))
-        .collect();
+    let primaries = all.filter(|conclusion| conclusion.role == Role::Primary);
+    let levels = primaries.filter_map(|conclusion| Some(conclusion.estimate?.confidence));
+    let mut levels: Vec<f64> = levels.collect();
     levels.sort_by(f64::total_cmp);
     let (lowest, highest) = (percent(*levels.first()?, 0), percent(*levels.last()?, 0));
     if lowest == highest { Some(lowest) } else { Some(format!("{lowest} to {highest}")) }

@@ -1,7 +1,7 @@
 //! Where a difference in memory comes from: the parts of every variant's ledger against those of the baseline.
 
 use crate::facts;
-use crate::lists::largest_first;
+use crate::lists::{distinct, largest_first};
 use crate::moments::{metric_moment, phrase};
 use crate::numbers::{self, bytes_change, short_bytes, signed_bytes};
 use carat_model::ledger::{Ledger, PartKind};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LedgerLine {
     /// All memory of malloc, where one of two ledgers cannot tell live from free.
@@ -53,16 +53,9 @@ fn comparable_lines(pairs: &[LedgerPair<'_>]) -> Vec<LedgerLine> {
     } else {
         (&[], LedgerLine::Malloc)
     };
-    let mut lines: Vec<LedgerLine> = Vec::new();
-    for kind in PartKind::ALL {
-        let next = if together.contains(&kind) { line } else { LedgerLine::Part(kind) };
-        // Parts that are compared together share one line.
-        if !lines.contains(&next) {
-            lines.push(next);
-        }
-    }
-    lines.push(LedgerLine::Unexplained);
-    lines
+    let of = |kind| if together.contains(&kind) { line } else { LedgerLine::Part(kind) };
+    // Parts that are compared together share one line.
+    distinct(PartKind::ALL.map(of).into_iter().chain([LedgerLine::Unexplained]))
 }
 
 /// Whether a ledger of the baseline, and one of the variant, lists a part.

@@ -1,13 +1,13 @@
 //! Figures of each route or step of an HTTP load: medians over the trials that count, or those of a single load.
 
 use crate::facts;
+use crate::lists::distinct;
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::load::{RouteReport, Times};
 use carat_model::metric::BEYOND;
 use carat_model::{LoadReport, Results, Unit};
 use carat_stats::summary::median;
-use std::collections::BTreeMap;
 
 /// Every route or step in the order of the load, and under each every variant; `None` if the load has only one route.
 pub(crate) fn route_table(results: &Results) -> Option<FactTable> {
@@ -52,16 +52,9 @@ fn key(route: &RouteReport) -> RouteKey {
 
 /// Every key once, in the order of the first load that has it; none if there is only one.
 fn keys<'a>(loads: impl Iterator<Item = &'a LoadReport>) -> Vec<RouteKey> {
-    let mut places: BTreeMap<RouteKey, usize> = BTreeMap::new();
-    for route in loads.flat_map(|load| &load.routes) {
-        let place = places.len();
-        places.entry(key(route)).or_insert(place);
-    }
+    let keys = distinct(loads.flat_map(|load| &load.routes).map(key));
     // The figures of a single route are those of the whole load.
-    let several = places.len() > 1;
-    let mut keys: Vec<(RouteKey, usize)> = places.into_iter().collect();
-    keys.sort_by_key(|(_, place)| *place);
-    keys.into_iter().map(|(key, _)| key).filter(|_| several).collect()
+    if keys.len() > 1 { keys } else { Vec::new() }
 }
 
 /// The cells of a route: its name, the variant and its trials, the median of the correct responses of a trial, errors of all

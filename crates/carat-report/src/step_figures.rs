@@ -1,6 +1,7 @@
 //! Figures by the number of connections of a cable load: medians over the trials that count.
 
 use crate::facts;
+use crate::lists::grouped_in_order;
 use crate::mark::Mark;
 use crate::table::{Cell, FactTable};
 use carat_model::load::StepReport;
@@ -10,7 +11,6 @@ use carat_model::metric::{
 };
 use carat_model::{Metric, Results, Sample, Trial, Unit};
 use carat_stats::summary::median;
-use std::collections::BTreeMap;
 
 /// The figures at one number of connections. A figure that no trial has is `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,13 +28,11 @@ pub(crate) struct StepFigures {
 
 /// The figures of one variant, fewest connections first; empty without steps.
 pub(crate) fn step_figures(results: &Results, variant: &str) -> Vec<StepFigures> {
-    let mut all: BTreeMap<u32, Vec<(&Trial, &StepReport)>> = BTreeMap::new();
-    for trial in facts::counted_trials(results, variant) {
-        for step in trial.load.iter().flat_map(|load| &load.steps) {
-            all.entry(step.clients).or_default().push((trial, step));
-        }
-    }
-    let figures = all.into_iter().map(|(clients, steps)| {
+    let all = facts::counted_trials(results, variant).flat_map(|trial| {
+        let steps = trial.load.iter().flat_map(|load| &load.steps);
+        steps.map(move |step| (step.clients, (trial, step)))
+    });
+    let figures = grouped_in_order(all).into_iter().map(|(clients, steps)| {
         let median_of = |metric: &Metric| {
             let values = steps.iter().filter_map(|(_, step)| metric.at_step(step));
             median(&values.collect::<Vec<f64>>())

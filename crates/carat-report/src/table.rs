@@ -200,11 +200,6 @@ impl Cell {
         }
     }
 
-    /// The verdict of a conclusion alone, whatever the guards say.
-    pub(crate) fn own_verdict(conclusion: &Conclusion) -> Self {
-        Self::verdict(Mark::of_verdict(conclusion.verdict), conclusion.verdict)
-    }
-
     /// The verdict of a conclusion; that on the primary metric of a variant beyond a guard has the mark of that.
     pub(crate) fn verdict_of(results: &Results, conclusion: &Conclusion) -> Self {
         // Whether a limit is kept can be proven where a difference is not.
@@ -227,20 +222,15 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{conclusion, estimate, results};
-    use carat_model::Role;
+    use crate::testing::{estimate, guard, results};
 
     #[test]
     fn a_guard_whose_limit_is_proven_to_be_kept_is_not_undecided() {
         for (passed, text) in
             [(Some(true), "✓ within +10 %"), (Some(false), "✗ beyond +10 %"), (None, "? undecided")]
         {
-            let guard = Conclusion {
-                metric: "latency.p95".into(),
-                role: Role::Guard { limit: 0.1 },
-                guard_passed: passed,
-                ..conclusion(Verdict::Undecided, Some(estimate(-0.02, 0.0, 0.02)))
-            };
+            let found = (Verdict::Undecided, estimate(-0.02, 0.0, 0.02));
+            let guard = guard("latency.p95", 0.1, passed, found);
             let results = results(&["a", "b"], Vec::new());
             assert_eq!(Cell::verdict_of(&results, &guard).text, text);
         }

@@ -63,12 +63,11 @@ fn push_section(out: &mut String, section: &DetailSection, style: Style) {
 fn push_memory(out: &mut String, results: &Results) {
     let figure = memory(is_resident(results));
     let variants = results.info.variants.iter();
-    let medians: Vec<(String, Vec<f64>)> = variants
-        .map(|variant| {
-            let points = memory_band(results, &variant.name, figure, SPARKS);
-            (name(&variant.name), points.iter().map(|point| point.median).collect())
-        })
-        .collect();
+    let medians = variants.map(|variant| {
+        let points = memory_band(results, &variant.name, figure, SPARKS);
+        (name(&variant.name), points.iter().map(|point| point.median).collect())
+    });
+    let medians: Vec<(String, Vec<f64>)> = medians.collect();
     let highest = medians.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
     // Nothing was sampled, or only zeros: no scale.
     if highest <= 0.0 {

@@ -6,6 +6,21 @@ use carat_model::{
 };
 use std::collections::BTreeMap;
 
+/// A text that a test looks into.
+pub(crate) trait AssertContains {
+    /// Fails with the whole text unless it has each of these parts.
+    #[track_caller]
+    fn assert_contains<const N: usize>(&self, parts: [&str; N]);
+}
+
+impl AssertContains for str {
+    fn assert_contains<const N: usize>(&self, parts: [&str; N]) {
+        for part in parts {
+            assert!(self.contains(part), "{part:?} is not in\n{self}");
+        }
+    }
+}
+
 /// A difference of a metric of 100 million.
 pub(crate) fn estimate(low: f64, ratio: f64, high: f64) -> Estimate {
     Estimate {
@@ -32,6 +47,17 @@ pub(crate) fn conclusion(verdict: Verdict, estimate: Option<Estimate>) -> Conclu
         forecast: None,
         required_confidence: None,
     }
+}
+
+/// The same of a guard with this limit.
+pub(crate) fn guard(
+    metric: &str,
+    limit: f64,
+    passed: Option<bool>,
+    (verdict, found): (Verdict, Estimate),
+) -> Conclusion {
+    let (metric, role) = (metric.to_owned(), Role::Guard { limit });
+    Conclusion { metric, role, guard_passed: passed, ..conclusion(verdict, Some(found)) }
 }
 
 /// A trial that succeeded and has no figures.

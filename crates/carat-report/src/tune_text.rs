@@ -167,13 +167,14 @@ fn write_failures(out: &mut String, outcome: &TuneOutcome, most: usize) -> fmt::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use crate::tune_facts::tests::{recommended, report};
     use carat_analysis::Recommendation;
 
     #[test]
     fn a_search_without_a_recommendation_says_so_and_why() {
         let text = tune_text(&report(None), true);
-        for expected in [
+        text.assert_contains([
             "Not recommended, because it is not smaller by what matters: trim=idle",
             "Nothing better than the default was confirmed (42 trials).",
             "-2.1 % (standard error 1.0)",
@@ -182,9 +183,7 @@ mod tests {
             "ksm: the server forks no workers",
             "Of 5 configurations the 2 that no other beats",
             "42 trials, 2.0 min",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(!text.contains("carat exec"), "{text}");
     }
 
@@ -199,13 +198,11 @@ mod tests {
     #[test]
     fn a_recommendation_comes_with_its_figures_and_how_to_run_it() {
         let text = tune_text(&report(Some(recommended())), false);
-        for expected in [
+        text.assert_contains([
             "arena_max=2 puma=2x6 uses 31 % less memory",
             "smaller, −31 % (−33 to −29 %) (12 blocks)",
             "  env RACK_ENV=production WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb\n",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(text.lines().last().unwrap().starts_with("Or   "), "{text}");
         assert!(!text.contains("no other beats") && text.lines().count() < 20, "{text}");
     }

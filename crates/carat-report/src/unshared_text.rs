@@ -161,6 +161,7 @@ pub(crate) fn area_words(area: Area) -> &'static str {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_outside::unshared::CauseShare;
     use carat_ruby::version::RubyVersion;
 
@@ -190,15 +191,13 @@ pub(crate) mod tests {
     #[test]
     fn every_cause_has_its_share_and_its_remedy_where_there_is_one() {
         let text = unshared_text(&[example()]);
-        for expected in [
+        text.assert_contains([
             "process 11 has private memory, compared with its parent 10: 10.00 MB private of 40.00 MB (25.0 %)",
             "age bits, the collector marks objects as older",
             "6.00 MB  60.0 %  12.00 MB  3.00 MB",
             "`prepare_fork = \"full\"`",
             "never shared",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(!text.contains("hidden") && !text.contains("not with the parent"), "{text}");
     }
 
@@ -221,8 +220,7 @@ pub(crate) mod tests {
             ..example()
         };
         let text = unshared_text(&[table]);
-        assert!(text.contains("page frames are hidden"), "{text}");
-        assert!(text.contains("unknown: malloc's chunks"), "{text}");
+        text.assert_contains(["page frames are hidden", "unknown: malloc's chunks"]);
     }
 
     #[test]

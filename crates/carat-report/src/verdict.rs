@@ -132,6 +132,12 @@ impl VerdictRow {
         row
     }
 
+    /// What stands beside the figures, in the order of importance: a cell is cut off at its end.
+    pub(crate) fn beside(&self) -> Vec<String> {
+        let guards = self.guards.iter().map(|cell| &cell.text);
+        self.remark.iter().chain(guards).chain(&self.controls).cloned().collect()
+    }
+
     fn compare(&mut self, results: &Results) {
         let (variant, metric) = (self.variant.as_str(), results.info.primary.as_str());
         self.guards = facts::guards(results, variant).map(guard).collect();
@@ -409,12 +415,7 @@ mod tests {
     }
 
     fn of_guard(passed: Option<bool>, found: Estimate) -> Conclusion {
-        Conclusion {
-            metric: "latency.p99".into(),
-            role: Role::Guard { limit: 0.05 },
-            guard_passed: passed,
-            ..conclusion(Verdict::Slower, Some(found))
-        }
+        testing::guard("latency.p99", 0.05, passed, (Verdict::Slower, found))
     }
 
     fn results(conclusions: Vec<Conclusion>) -> Results {

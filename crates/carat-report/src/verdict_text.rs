@@ -100,7 +100,7 @@ fn push_rows(out: &mut String, verdict: &VerdictTable, style: Style) {
             let _ = write!(figures_of_row, "  {}", padded(cell, widths[at + 1], at < 2));
         }
         let _ = write!(out, "{sign} ");
-        push_extras(out, figures_of_row, &extras(row), style.width - 2);
+        push_extras(out, figures_of_row, &row.beside(), style.width - 2);
     }
     if verdict.rows.len() < 2 {
         out.push_str("One variant only: nothing to compare it with.\n");
@@ -116,12 +116,6 @@ fn cells(row: &VerdictRow) -> [String; 4] {
     };
     let value = row.value.clone().unwrap_or_else(|| "–".to_owned());
     [name(&row.variant), value, row.change.clone().unwrap_or_default(), interval]
-}
-
-/// What stands after the figures.
-fn extras(row: &VerdictRow) -> Vec<String> {
-    let guards = row.guards.iter().map(|cell| cell.text.clone());
-    row.remark.iter().cloned().chain(guards).chain(row.controls.iter().cloned()).collect()
 }
 
 fn padded(text: &str, width: usize, right: bool) -> String {

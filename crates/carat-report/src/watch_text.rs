@@ -276,6 +276,7 @@ pub(crate) fn hourly(sizes: &[(u64, Bytes)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_model::host::{ProcessRole, ServerName};
     use carat_model::ledger::PartKind;
     use carat_model::watch::{CensusReason, EndCause, ProcessEnd, WatchedClass};
@@ -336,7 +337,7 @@ mod tests {
     #[test]
     fn last_words_say_how_it_ended_how_large_it_was_and_what_had_grown() {
         let text = last_words_text(&[words()], START + 3_664_000);
-        for expected in [
+        text.assert_contains([
             "puma 6.6 worker 1 (pid 4312) was killed by the kernel because memory ran out",
             ", 60 s ago",
             "because    SIGKILL ended it",
@@ -344,9 +345,7 @@ mod tests {
             "510.0 MB of 512.0 MB used in /app",
             "malloc, live  +400.0 MB  (50.0 → 450.0 MB)",
             "+200,000 objects, 202,000 now; +8.00 MB of slots",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
         assert!(!text.contains("Hash"), "{text}");
     }
 
@@ -376,8 +375,7 @@ mod tests {
     fn what_was_never_read_is_unknown() {
         let unread = LastWords { earlier: None, last: None, samples: Vec::new(), ..words() };
         let text = last_words_text(&[unread], START);
-        assert!(text.contains("grown      unknown"), "{text}");
-        assert!(text.contains("memory     unknown"), "{text}");
+        text.assert_contains(["grown      unknown", "memory     unknown"]);
         let once = LastWords { earlier: None, ..words() };
         assert!(last_words_text(&[once], START).contains("the only reading: growth is unknown"));
         let unknown = vec!["it belongs to another user".into()];

@@ -172,7 +172,7 @@ const FEW: u32 = 8;
 /// The difference of the typical block and those of all: `; so far −3.1 % (by block −3.0 %, −3.2 %)`; empty without blocks.
 pub(crate) fn so_far(results: &Results, conclusion: &Conclusion, reference: &str) -> String {
     let pairs = pairs_so_far(results, conclusion, reference);
-    let show = |size| size_so_far(&conclusion.metric, &pairs, size);
+    let show = |size| numbers::block_difference(&conclusion.metric, size, pairs.in_own_unit());
     // With an interval the figure is that beside it.
     let typical = match &conclusion.estimate {
         Some(found) => Some(numbers::change(&conclusion.metric, found)),
@@ -192,14 +192,8 @@ pub(crate) fn so_far(results: &Results, conclusion: &Conclusion, reference: &str
 pub(crate) fn typical_so_far(results: &Results, conclusion: &Conclusion) -> Option<(String, f64)> {
     let pairs = pairs_so_far(results, conclusion, facts::baseline(results));
     let typical = pairs.typical()?;
-    Some((size_so_far(&conclusion.metric, &pairs, typical), typical))
-}
-
-fn size_so_far(metric: &str, pairs: &Pairs, size: f64) -> String {
-    match pairs.in_own_unit() {
-        true => numbers::signed_amount(metric, size),
-        false => numbers::single_change(metric, size),
-    }
+    let text = numbers::block_difference(&conclusion.metric, typical, pairs.in_own_unit());
+    Some((text, typical))
 }
 
 /// The blocks that a conclusion is drawn from.
@@ -274,17 +268,12 @@ pub(crate) fn change(noun: &str, guard: &Conclusion, estimate: &Estimate) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{conclusion, estimate};
+    use crate::testing::{estimate, guard};
 
     #[test]
     fn a_price_that_may_be_zero_is_stated_with_its_limit_and_its_interval() {
         let estimate = estimate(-0.03, 0.08, 0.19);
-        let guard = Conclusion {
-            metric: "latency.p95".into(),
-            role: Role::Guard { limit: 0.2 },
-            guard_passed: Some(true),
-            ..conclusion(Verdict::Equivalent, Some(estimate))
-        };
+        let guard = guard("latency.p95", 0.2, Some(true), (Verdict::Equivalent, estimate));
         let text = change("p95 latency", &guard, &estimate);
         assert_eq!(text, "; its p95 latency stays within 20 % (−3 to +19 %)");
     }

@@ -17,15 +17,6 @@ pub(crate) struct DifferenceRow {
     pub estimate: Result<Estimate, String>,
 }
 
-/// Differences to show besides the estimates.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// Differences smaller than this share do not matter.
-    pub margin: f64,
-    /// The limit of a guard, with its sign.
-    pub limit: Option<f64>,
-}
-
 const WIDTH: f64 = 320.0;
 const LEFT: f64 = 14.0;
 const RIGHT: f64 = 306.0;
@@ -34,10 +25,12 @@ const SHORT: usize = 16;
 /// An interval is cut off with an arrow beyond this, so that one wide interval does not compress the others.
 const WIDEST: f64 = 1.0;
 
-/// The picture, with the margin as a band around zero.
+/// The picture, with the margin below which differences do not matter as a band around zero, and the limit of a guard with its
+/// sign.
 pub(crate) fn differences(
     rows: &[DifferenceRow],
-    Bounds { margin, limit }: Bounds,
+    margin: f64,
+    limit: Option<f64>,
     caption: Caption,
 ) -> Picture {
     let estimates = rows.iter().filter_map(|row| row.estimate.as_ref().ok());

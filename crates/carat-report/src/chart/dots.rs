@@ -3,11 +3,11 @@
 use crate::chart::scale::{AxisScale, range};
 use crate::chart::svg::{Anchor, Caption, Picture, Svg, dot_path};
 use crate::facts;
+use crate::lists::grouped_in_order;
 use crate::numbers::{AxisUnit, count, rounded};
 use crate::text::{shorten, wrapped};
 use carat_model::Unit;
 use serde_json::json;
-use std::collections::BTreeMap;
 
 pub(crate) struct DotRow {
     pub label: String,
@@ -156,12 +156,9 @@ fn draw_row(svg: &mut Svg, row: &DotRow, (scale, unit): (&AxisScale, Unit), plac
 fn swarm(values: &[f64], scale: &AxisScale) -> Vec<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let mut columns: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    let sorted = sorted.into_iter().map(|value| scale.at(value));
     // Neighbours of one column would overlap, so they are stacked.
-    for value in sorted {
-        let x = scale.at(value);
-        columns.entry((x / PITCH).floor() as i64).or_default().push(x);
-    }
+    let columns = grouped_in_order(sorted.map(|x| ((x / PITCH).floor() as i64, x)));
     let mut places = Vec::with_capacity(values.len());
     for column in columns.values() {
         // A full column is pressed together rather than leaving its row.

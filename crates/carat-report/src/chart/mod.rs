@@ -17,9 +17,12 @@ pub(crate) mod scatter;
 pub(crate) mod svg;
 pub(crate) mod treemap;
 
-pub(crate) use difference::{Bounds, DifferenceRow, differences};
+pub(crate) use bars::{BarRow, bars};
+pub(crate) use difference::{DifferenceRow, differences};
 pub(crate) use dots::{DotRow, dots};
+pub(crate) use icicle::{IcicleBox, IcicleShape, THREE_LEVELS, icicle};
 pub(crate) use lines::{Axis, Plot, PlotLine, Stroke};
+pub(crate) use reduce::{BandPoint, band, medians, reduce};
 pub(crate) use svg::{Caption, Picture};
 
 /// The colour class of a variant by its place in the file. Colours repeat after eight, without the baseline's.

@@ -1,8 +1,7 @@
 //! Objects by class: what a saving consists of, where the experiment asks for a census of every trial.
 
 use crate::class_text::{EXPLORATORY, bytes_of, heading, table};
-use crate::page::elements;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, elements};
 use crate::text::one_line;
 use carat_model::{ClassComparison, Results};
 use maud::{Markup, html as markup};

@@ -1,13 +1,10 @@
 //! A section per compared metric: every trial as a dot, the differences with their intervals, and the numbers.
 
-use crate::chart::{
-    Bounds, Caption, DifferenceRow, DotRow, Picture, differences, dots, variant_class,
-};
+use crate::chart::{Caption, DifferenceRow, DotRow, Picture, differences, dots, variant_class};
 use crate::facts::{self, TrialSummary};
 use crate::moments::phrase;
 use crate::numbers;
-use crate::page::elements::{identifier, number_table};
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, identifier, number_table};
 use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line};
 use carat_model::{Better, Results, Role, Variant, metric};
@@ -15,9 +12,7 @@ use maud::{Markup, html as markup};
 
 /// The primary metric, then the guards.
 pub(super) fn sections(results: &Results, gallery: &mut Gallery) -> Markup {
-    let metrics = facts::metrics(results).into_iter();
-    let compared = metrics.filter(|metric| facts::is_compared(results, metric));
-    markup! { @for metric in compared { (section(results, &metric, gallery)) } }
+    markup! { @for metric in facts::compared_metrics(results) { (section(results, metric, gallery)) } }
 }
 
 fn section(results: &Results, metric: &str, gallery: &mut Gallery) -> Markup {
@@ -86,7 +81,7 @@ fn difference_picture(results: &Results, metric: &str) -> Picture {
         _ => 1.0,
     };
     let limit = guard_limit(results, metric).map(|limit| worse * limit);
-    differences(&rows, Bounds { margin: results.info.margin, limit }, caption)
+    differences(&rows, results.info.margin, limit, caption)
 }
 
 fn description(results: &Results, metric: &str) -> String {
@@ -161,17 +156,13 @@ fn numbers(results: &Results, metric: &str) -> FactTable {
 mod tests {
     use super::*;
     use crate::testing::{self, conclusion, estimate};
-    use carat_model::{Conclusion, Verdict};
+    use carat_model::Verdict;
 
     #[test]
     fn the_mark_of_a_variant_beyond_a_guard_is_that_of_the_verdict_above() {
         let found = conclusion(Verdict::Undecided, Some(estimate(-0.1, 0.0, 0.1)));
-        let guard = Conclusion {
-            metric: metric::LATENCY_P95.id.into(),
-            role: Role::Guard { limit: 0.05 },
-            guard_passed: Some(false),
-            ..conclusion(Verdict::Slower, Some(estimate(5.0, 6.0, 7.0)))
-        };
+        let slower = (Verdict::Slower, estimate(5.0, 6.0, 7.0));
+        let guard = testing::guard(metric::LATENCY_P95.id, 0.05, Some(false), slower);
         let mut results = testing::results(&["a", "b"], Vec::new());
         results.conclusions = vec![found, guard];
         let verdict = |metric| numbers(&results, metric).rows[1].last().unwrap().text.clone();

@@ -4,16 +4,15 @@ use crate::chart::forest::{ForestAxis, ForestRow, forest, reach};
 use crate::chart::variant_class;
 use crate::control_text::control_sentences;
 use crate::facts;
+use crate::lists::distinct;
 use crate::machine::machine_facts;
 use crate::numbers::or_dash;
-use crate::page::elements::{table, verdict_sentence};
-use crate::page::frame::{PageOptions, page};
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, PageOptions, page, table, verdict_sentence};
 use crate::standing::in_order;
 use crate::table::{Cell, FactTable};
 use crate::text::{day, one_line, shorten};
 use crate::wording::sentences;
-use carat_model::{MachineFacts, Results, Role, Variant};
+use carat_model::{MachineFacts, Results, Variant};
 use carat_redact::redact_results;
 use maud::{Markup, html as markup};
 use std::collections::BTreeSet;
@@ -81,26 +80,14 @@ impl ComparedFile {
         }
     }
 
-    /// The primary metric and the guards.
-    fn metrics(&self) -> Vec<&str> {
-        let conclusions = self.results.conclusions.iter();
-        let guards: BTreeSet<&str> = conclusions
-            .filter(|conclusion| matches!(conclusion.role, Role::Guard { .. }))
-            .map(|conclusion| conclusion.metric.as_str())
-            .collect();
-        // Each metric once, the primary one first.
-        std::iter::once(self.results.info.primary.as_str()).chain(guards).collect()
-    }
-
     fn forest_rows(&self, metric: &str) -> Vec<ForestRow> {
         let variants = self.results.info.variants.iter().enumerate().skip(1);
-        variants
-            .filter_map(|(place, variant)| {
-                let found = facts::conclusion(&self.results, &variant.name, metric)?;
-                let label = format!("{} · {}", self.number, one_line(&variant.name));
-                ForestRow::new(label, variant_class(place), found)
-            })
-            .collect()
+        let rows = variants.filter_map(|(place, variant)| {
+            let found = facts::conclusion(&self.results, &variant.name, metric)?;
+            let label = format!("{} · {}", self.number, one_line(&variant.name));
+            ForestRow::new(label, variant_class(place), found)
+        });
+        rows.collect()
     }
 
     fn fact(&self, key: &str) -> Option<&str> {
@@ -110,12 +97,7 @@ impl ComparedFile {
 
 /// The metrics that any of the files asks about.
 fn metrics(files: &[ComparedFile]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for name in files.iter().flat_map(ComparedFile::metrics) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let mut names = distinct(files.iter().flat_map(|file| facts::compared_metrics(&file.results)));
     names.truncate(METRICS);
     names
 }

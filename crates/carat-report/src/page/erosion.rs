@@ -1,13 +1,11 @@
 //! Shared memory by the number of requests or broadcasts answered: how quickly copy-on-write sharing is lost.
 
-use crate::chart::reduce::{band, medians};
-use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, band, medians, variant_class};
 use crate::facts;
 use crate::memory_series::shared_bytes;
 use crate::moments::unit_of_load;
-use crate::page::elements::table;
-use crate::page::gallery::Gallery;
 use crate::page::moments::after_load;
+use crate::page::{Gallery, table};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{LoadReport, Results, Sample, Unit};

@@ -2,8 +2,7 @@
 
 use crate::facts;
 use crate::numbers;
-use crate::page::elements::scrollable;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, scrollable};
 use crate::text::one_line;
 use carat_model::Results;
 use maud::{Markup, html as markup};
@@ -16,7 +15,7 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 th scope="col" { "metric" }
                 @for variant in &results.info.variants { th scope="col" { (one_line(&variant.name)) } }
             } }
-            tbody { @for metric in &facts::metrics(results) {
+            tbody { @for metric in facts::metrics(results) {
                 tr data-metric=(metric) {
                     th scope="row" title=(facts::heading(metric)) { code { (metric) } }
                     @for variant in &results.info.variants { (cell(results, metric, &variant.name)) }

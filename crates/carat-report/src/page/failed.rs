@@ -1,7 +1,6 @@
 //! The trials that do not count.
 
-use crate::page::elements::scrollable;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, scrollable};
 use crate::text::{one_line, shorten};
 use carat_model::{Outcome, Results, Trial};
 use maud::{Markup, html as markup};

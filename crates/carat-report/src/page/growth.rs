@@ -1,7 +1,7 @@
 //! Growth of every part of every variant's memory over the load.
 
-use crate::page::elements::table;
-use crate::page::gallery::Gallery;
+use crate::lists::grouped_by_key;
+use crate::page::{Gallery, table};
 use crate::table::{Cell, FactTable};
 use crate::text::capital;
 use carat_analysis::growth::{amount, cause, found, tolerances, what_decides};
@@ -50,17 +50,13 @@ fn undecided(all: &[VariantGrowth]) -> Option<String> {
     let open: Vec<&PartGrowth> =
         all.iter().flat_map(|one| &one.parts).filter(|part| part.is_undecided()).collect();
     let what = what_decides(&open).map(|what| format!("; {what}")).unwrap_or_default();
-    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-    for growth in all {
+    let by_variant = all.iter().map(|growth| {
         let parts = growth.parts.iter().filter(|part| part.is_undecided());
-        // Variants with the same open parts share a line.
         let parts = parts.map(|part| part.part.label()).collect::<Vec<_>>().join(", ");
-        match groups.iter_mut().find(|group| group.0 == parts) {
-            _ if parts.is_empty() => {}
-            Some(group) => group.1.push(&growth.variant),
-            None => groups.push((parts, vec![&growth.variant])),
-        }
-    }
+        (parts, growth.variant.as_str())
+    });
+    // Variants with the same open parts share a line.
+    let groups = grouped_by_key(by_variant.filter(|(parts, _)| !parts.is_empty()));
     let groups = groups.into_iter().map(|(parts, variants)| match variants.len() {
         // All of them: naming each would repeat the list of variants.
         every if every == all.len() && every > 1 => format!("{parts} of every variant"),

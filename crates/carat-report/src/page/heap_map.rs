@@ -4,7 +4,7 @@ use crate::chart::Caption;
 use crate::chart::cells::{CellGroup, MapCell, cells, stretches};
 use crate::malloc_text::{arena_name, largest_arenas, shares};
 use crate::numbers::{count, percent};
-use crate::page::gallery::Gallery;
+use crate::page::Gallery;
 use crate::text::one_line;
 use carat_model::Bytes;
 use carat_outside::census::Census;
@@ -157,6 +157,7 @@ fn share(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_outside::heap::PoolCensus;
 
     fn census(pages: usize) -> Census {
@@ -183,15 +184,13 @@ mod tests {
     fn a_cell_says_how_full_its_pages_are_and_which_class_fills_them() {
         let mut gallery = Gallery::default();
         let text = section(&census(4), &mut gallery).into_string();
-        for expected in [
+        text.assert_contains([
             "Slots of 40 B: 4 pages, 50 % full",
             "65.5 kB from 7f0000000000: 100 % full, 100 % old; mostly Post&lt;",
             "65.5 kB from 7f0000020000: 1 % full, 0 % old; mostly Post&lt;",
             "cell o5",
             "cell o0",
-        ] {
-            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
-        }
+        ]);
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! Who keeps the memory of a process, by name: an icicle of what leads to it, closer pictures of the largest holders, and tables.
 
-use crate::chart::Caption;
-use crate::chart::icicle::{IcicleBox, IcicleShape, icicle};
+use crate::chart::{Caption, IcicleBox, IcicleShape, icicle};
 use crate::holders_text::path_text;
 use crate::lists::largest_first;
-use crate::numbers::{grouped, grouped_count, percent_of};
-use crate::page::elements::table;
-use crate::page::gallery::Gallery;
+use crate::numbers::{beyond, grouped, grouped_count, percent_of};
+use crate::page::{Gallery, table};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Bytes, Unit};
@@ -217,10 +215,9 @@ impl KeptPicture<'_> {
             Cell::row(name, [size, share].into_iter().chain(objects))
         });
         let amounts = FactTable::new(label).long_texts([head]);
-        let more = all.len().saturating_sub(shown) as u64;
         markup! {
             (table(&amounts.numbers(["size", "share", "objects", "old"]).rows(rows)))
-            @if more > 0 { p { (grouped_count(more, "smaller one")) " not listed" } }
+            @if let Some(more) = beyond(all.len(), shown, "smaller one") { p { (more) " not listed" } }
         }
     }
 

@@ -2,8 +2,7 @@
 
 use crate::chart::{Axis, Caption, Picture, Plot, PlotLine, Stroke, variant_class};
 use crate::histogram;
-use crate::page::elements::number_table;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, number_table};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};

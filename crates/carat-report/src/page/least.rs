@@ -2,8 +2,7 @@
 
 use crate::least_text::{interval, level, line};
 use crate::numbers::or_dash;
-use crate::page::elements::table;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, table};
 use crate::table::{Cell, FactTable};
 use crate::text::capital;
 use carat_model::{Results, Unit};

@@ -1,16 +1,11 @@
 //! The page of a single ledger, and what the page of a recording has of it too: the waterfall of its parts, and the parts of
 //! every process.
 
-use crate::chart::Caption;
-use crate::chart::bars::{BarRow, bars};
-use crate::chart::icicle::{IcicleBox, THREE_LEVELS, icicle};
+use crate::chart::{BarRow, Caption, IcicleBox, THREE_LEVELS, bars, icicle};
 use crate::ledger_files::LedgerFiles;
 use crate::lists::largest_first;
 use crate::numbers::{count, or_dash, percent, percent_of};
-use crate::page::elements::{self, prose};
-use crate::page::frame::{PageOptions, page};
-use crate::page::gallery::Gallery;
-use crate::page::{ledger_details, outside};
+use crate::page::{Gallery, PageOptions, elements, ledger_details, outside, page, prose};
 use crate::process_names::name;
 use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line, shorten};
@@ -262,6 +257,7 @@ fn processes(ledger: &Ledger) -> FactTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_model::ledger::FileUse;
 
     #[test]
@@ -279,15 +275,13 @@ mod tests {
         let ledger =
             Ledger { processes: vec![process], from_status: vec![status], ..Ledger::default() };
         let page = section(&ledger, &mut Gallery::default()).into_string();
-        for expected in [
+        page.assert_contains([
             "/srv/counter_worker-0.db, 10.00 MB",
             "Open and not mapped",
             "/memfd:metrics, 10.00 MB",
             "<th scope=\"row\">4312</th>",
             "153.0 MB",
             "<td>–</td>",
-        ] {
-            assert!(page.contains(expected), "{expected:?} is not in\n{page}");
-        }
+        ]);
     }
 }

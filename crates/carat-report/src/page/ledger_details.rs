@@ -1,8 +1,9 @@
 //! What the terminal has of a ledger besides its parts: findings, allocators, Ruby heaps, malloc arenas.
 
 use crate::ledger_text::{heap_lines, heap_size, largest_arenas, ruby_version};
+use crate::lists::grouped_in_order;
 use crate::numbers::percent_of;
-use crate::page::elements::table;
+use crate::page::table;
 use crate::process_names::name;
 use crate::table::{Cell, FactTable};
 use crate::text::{capital, one_line};
@@ -90,13 +91,11 @@ fn title(process: &ProcessLedger, ledger: &Ledger) -> String {
 
 /// Every different allocator with its evidence, and the processes that use it.
 fn allocators(ledger: &Ledger) -> BTreeMap<String, Vec<String>> {
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for process in &ledger.processes {
+    grouped_in_order(ledger.processes.iter().map(|process| {
         let active = process.allocator.active.as_deref().unwrap_or("unknown");
         let line = one_line(&format!("{active}: {}", process.allocator.evidence));
-        found.entry(line).or_default().push(title(process, ledger));
-    }
-    found
+        (line, title(process, ledger))
+    }))
 }
 
 fn ruby_heap(process: &ProcessLedger, heap: &RubyHeap, ledger: &Ledger) -> Markup {

@@ -3,8 +3,7 @@
 use crate::machine::machine_facts;
 use crate::machine_text::machines_sentence;
 use crate::numbers;
-use crate::page::elements::{scrollable, table};
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, scrollable, table};
 use crate::table::{Cell, FactTable};
 use crate::text::shorten;
 use carat_model::{MachineComparison, Results};

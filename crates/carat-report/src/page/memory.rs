@@ -1,15 +1,13 @@
 //! Memory over time: the medians of all variants together, then every variant with its trials.
 
-use crate::chart::reduce::{BandPoint, medians, reduce};
 use crate::chart::scale::range;
-use crate::chart::{Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{BandPoint, Caption, Plot, PlotLine, Stroke, medians, reduce, variant_class};
 use crate::facts;
 use crate::memory_series::{
     MemorySeries, any_sample, is_resident, memory, memory_band, memory_series,
 };
 use crate::numbers::seconds;
-use crate::page::elements::number_table;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, number_table};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};

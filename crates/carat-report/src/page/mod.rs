@@ -36,8 +36,12 @@ mod verdict;
 mod watch;
 
 pub use comparison::comparison_html;
-pub(crate) use frame::PAGE_START;
+pub(crate) use elements::{
+    identifier, mark_class, number_table, prose, scrollable, table, unbroken, verdict_sentence,
+};
 pub use frame::PageOptions;
+pub(crate) use frame::{PAGE_START, page};
+pub(crate) use gallery::Gallery;
 pub use ledger::ledger_html;
 pub use recording::recording_html;
 pub use tune::tune_html;
@@ -48,7 +52,6 @@ use crate::text::{one_line, shorten};
 use crate::verdict::VerdictTable;
 use carat_model::Results;
 use carat_redact::redact_results;
-use gallery::Gallery;
 use maud::{Markup, html as markup};
 
 /// Heading, charts and table of one section; empty if the results have nothing to show in it.
@@ -101,5 +104,5 @@ fn draw(results: &Results, options: &PageOptions) -> String {
         @for section in &sections { (section) }
     };
     let title = format!("{} · Carat", shorten(&one_line(&results.info.name), TITLE));
-    frame::page(&title, (&about, &contents), (gallery, &results.info.variants), options)
+    page(&title, (&about, &contents), (gallery, &results.info.variants), options)
 }

@@ -1,13 +1,13 @@
 //! Memory at each moment: before, during and after the load, by requests answered and by moment.
 
-use crate::chart::reduce::{BandPoint, band, medians};
-use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{
+    Axis, BandPoint, Caption, Plot, PlotLine, Stroke, band, medians, variant_class,
+};
 use crate::facts;
 use crate::memory_series::SampleFigure;
 use crate::moments::{self, EXPLORATORY, of_figure};
 use crate::numbers::grouped;
-use crate::page::elements::table;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, table};
 use crate::text::one_line;
 use carat_model::{MemoryFigure, Moment, MomentComparison, Results, Sample, Trial, Unit};
 use maud::{Markup, html as markup};

@@ -1,11 +1,9 @@
 //! The primary metric in the order of blocks: shows drift of the machine and what remains of it within blocks.
 
-use crate::chart::reduce::reduce;
-use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, reduce, variant_class};
 use crate::facts;
-use crate::numbers::{signed_amount, single_change};
-use crate::page::elements::table;
-use crate::page::gallery::Gallery;
+use crate::numbers::block_difference;
+use crate::page::{Gallery, table};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Unit};
@@ -41,10 +39,8 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     // Without the baseline, whose differences to itself are all zero.
     relative[0].clear();
     let in_own_unit = has_zero(&values[0]);
-    let changes = description(results, &relative, |size| match in_own_unit {
-        true => signed_amount(primary, size),
-        false => single_change(primary, size),
-    });
+    let show = |size| block_difference(primary, size, in_own_unit);
+    let changes = description(results, &relative, show);
     let relative = lines(results, &relative).into_iter().skip(1).collect();
     let relative = plot(relative, if in_own_unit { unit } else { Unit::Fraction });
     let values_caption = Caption::new("order-values", "Values by block", sizes);

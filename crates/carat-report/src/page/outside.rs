@@ -2,9 +2,7 @@
 
 use crate::census_text::live_bytes;
 use crate::lists::largest_first;
-use crate::page::elements;
-use crate::page::gallery::Gallery;
-use crate::page::{heap_map, holders, kept};
+use crate::page::{Gallery, elements, heap_map, holders, kept};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use crate::unshared_text::{self, area_words};

@@ -1,11 +1,9 @@
 //! The parts of each variant's memory at the end of its load.
 
-use crate::chart::Caption;
-use crate::chart::bars::bars;
+use crate::chart::{Caption, bars};
 use crate::facts;
-use crate::page::elements::number_table;
-use crate::page::gallery::Gallery;
 use crate::page::ledger::{part_sizes, waterfall};
+use crate::page::{Gallery, number_table};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::ledger::{Ledger, PartKind};

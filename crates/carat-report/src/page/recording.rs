@@ -1,14 +1,12 @@
 //! The page of a recording: growth, memory over time, memory by process, and the last ledger.
 
 use crate::allocation_text;
-use crate::chart::reduce::{BandPoint, medians, reduce};
-use crate::chart::{Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{BandPoint, Caption, Plot, PlotLine, Stroke, medians, reduce, variant_class};
 use crate::memory_series::{MemorySeries, series};
 use crate::numbers::{or_dash, percent, seconds};
-use crate::page::elements::{number_table, table};
-use crate::page::frame::{PageOptions, page};
-use crate::page::gallery::Gallery;
-use crate::page::{growth, ledger, ledger_details, routes};
+use crate::page::{
+    Gallery, PageOptions, growth, ledger, ledger_details, number_table, page, routes, table,
+};
 use crate::process_names::process_names;
 use crate::recording_text::{class_sentence, outlook_lines};
 use crate::table::{Cell, FactTable};
@@ -426,6 +424,7 @@ fn samples_table(samples: &[Sample]) -> FactTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use carat_model::MemberSample;
     use proptest::prelude::*;
 
@@ -490,9 +489,7 @@ mod tests {
         let ledger = carat_model::Ledger { pss: Bytes(27_300_000), ..Default::default() };
         recording.ledger = Some(ledger);
         let page = key_facts(&recording).into_string();
-        for fact in ["highest (RSS)", "at the end (RSS)", "at the end (PSS)", "27.30 MB"] {
-            assert!(page.contains(fact), "{fact}: {page}");
-        }
+        page.assert_contains(["highest (RSS)", "at the end (RSS)", "at the end (PSS)", "27.30 MB"]);
         recording.samples = vec![sample(0, 5, &[9_000_000, 8_000_000])];
         let page = key_facts(&recording).into_string();
         assert!(page.contains("highest (PSS)") && !page.contains("RSS"), "{page}");

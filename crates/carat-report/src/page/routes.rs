@@ -1,7 +1,6 @@
 //! Percentiles of each route or step of an HTTP load.
 
-use crate::page::elements;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, elements};
 use crate::route_figures::{load_table, route_table};
 use crate::table::FactTable;
 use carat_model::{LoadReport, Results};

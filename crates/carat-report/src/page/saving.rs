@@ -1,12 +1,11 @@
 //! Where the difference in memory comes from: every part of every variant's ledger against the baseline's, on one scale.
 
-use crate::chart::bars::{BarRow, bars, reach};
-use crate::chart::{Caption, variant_class};
+use crate::chart::bars::reach;
+use crate::chart::{BarRow, Caption, bars, variant_class};
 use crate::facts;
 use crate::numbers::{signed, signed_bytes};
-use crate::page::elements::number_table;
-use crate::page::gallery::Gallery;
 use crate::page::ledger::colour;
+use crate::page::{Gallery, number_table};
 use crate::part_differences::{
     LedgerLine, PartDifference, VariantParts, heading, moment_of_parts, part_differences,
 };

@@ -1,12 +1,10 @@
 //! The share of the tree's memory that its processes share, over time.
 
-use crate::chart::reduce::{band, medians, reduce};
-use crate::chart::{Caption, Plot, PlotLine, Stroke, variant_class};
+use crate::chart::{Caption, Plot, PlotLine, Stroke, band, medians, reduce, variant_class};
 use crate::facts;
 use crate::memory_series::shared_bytes;
 use crate::numbers::seconds;
-use crate::page::elements::number_table;
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, number_table};
 use crate::table::{Cell, FactTable};
 use crate::text::one_line;
 use carat_model::{Results, Sample, Unit};

@@ -2,8 +2,8 @@
 
 use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, variant_class};
 use crate::facts;
-use crate::page::elements::number_table;
-use crate::page::gallery::Gallery;
+use crate::lists::grouped_in_order;
+use crate::page::{Gallery, number_table};
 use crate::step_figures::step_table;
 use crate::text::one_line;
 use crate::wording;
@@ -11,7 +11,6 @@ use carat_model::load::{StepReport, Times};
 use carat_model::{Results, Unit};
 use carat_stats::curve::rising;
 use maud::{Markup, html as markup};
-use std::collections::BTreeMap;
 
 /// Distributions of a step, the most informative first, with what they measure.
 const DISTRIBUTIONS: [(&str, &str); 3] = [
@@ -26,14 +25,6 @@ const THIN_LINES: usize = 40;
 /// Connections, and seconds at that step.
 type StepSeries = Vec<(f64, f64)>;
 
-/// One percentile of one distribution.
-#[derive(Clone, Copy)]
-struct StepPercentile {
-    distribution: &'static str,
-    name: &'static str,
-    of: fn(&Times) -> f64,
-}
-
 /// Empty if no trial has steps.
 pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     // The most informative one that the load has.
@@ -44,8 +35,6 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     let Some((distribution, meaning)) = present else {
         return markup! {};
     };
-    let median = StepPercentile { distribution, name: "median", of: |times| times.p50 };
-    let p95 = StepPercentile { distribution, name: "p95", of: |times| times.p95 };
     let numbers = step_table(results);
     let body = markup! {
         figure {
@@ -54,7 +43,10 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
                 In the table, memory is that of the tree in the last sample at that number. \
                 If the medians decrease, the dashed line is the nearest curve that never decreases: a decrease is noise unless its steps are proven to differ."
             }
-            div.grid2 { (picture(results, median, gallery)) (picture(results, p95, gallery)) }
+            div.grid2 {
+                (picture(results, distribution, "median", |times| times.p50, gallery))
+                (picture(results, distribution, "p95", |times| times.p95, gallery))
+            }
         }
         ul.also {
             @for curve in &results.curves { li { strong { (curve.variant) } ": " (wording::curve(curve)) "." } }
@@ -64,11 +56,16 @@ pub(super) fn section(results: &Results, gallery: &mut Gallery) -> Markup {
     gallery.part("steps", &markup! { "Round trips by number of connections" }, &body)
 }
 
-/// The series of every trial that counts.
-fn trials(results: &Results, variant: &str, percentile: StepPercentile) -> Vec<StepSeries> {
+/// The series of every trial that counts: one percentile of one distribution.
+fn trials(
+    results: &Results,
+    variant: &str,
+    distribution: &str,
+    percentile: fn(&Times) -> f64,
+) -> Vec<StepSeries> {
     let point = |step: &StepReport| {
-        let times = step.times.get(percentile.distribution)?;
-        Some((f64::from(step.clients), (percentile.of)(times)))
+        let times = step.times.get(distribution)?;
+        Some((f64::from(step.clients), percentile(times)))
     };
     facts::counted_trials(results, variant)
         .filter_map(|trial| trial.load.as_ref())
@@ -78,25 +75,27 @@ fn trials(results: &Results, variant: &str, percentile: StepPercentile) -> Vec<S
 
 /// The median over the trials at every step.
 fn medians(trials: &[StepSeries]) -> StepSeries {
-    let mut by_clients: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for (clients, value) in trials.iter().flatten() {
-        by_clients.entry(*clients as u32).or_default().push(*value);
-    }
-    by_clients
-        .into_iter()
-        .filter_map(|(clients, values)| {
-            Some((f64::from(clients), facts::summarize(&values)?.median))
-        })
-        .collect()
+    let points = trials.iter().flatten().map(|(clients, value)| (*clients as u32, *value));
+    let medians = grouped_in_order(points).into_iter().filter_map(|(clients, values)| {
+        Some((f64::from(clients), facts::summarize(&values)?.median))
+    });
+    medians.collect()
 }
 
-fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery) -> Markup {
+/// One percentile of one distribution, with its name.
+fn picture(
+    results: &Results,
+    distribution: &str,
+    name: &str,
+    percentile: fn(&Times) -> f64,
+    gallery: &mut Gallery,
+) -> Markup {
     let thin = (THIN_LINES / results.info.variants.len().max(1)).max(2);
     let mut lines = Vec::new();
     let mut descriptions = Vec::new();
     for (place, variant) in results.info.variants.iter().enumerate() {
         let class = variant_class(place);
-        let trials = trials(results, &variant.name, percentile);
+        let trials = trials(results, &variant.name, distribution, percentile);
         let medians = medians(&trials);
         if let Some((clients, value)) = medians.last() {
             let value = Unit::Seconds.show(*value);
@@ -117,7 +116,6 @@ fn picture(results: &Results, percentile: StepPercentile, gallery: &mut Gallery)
     }
     let (x, y) = (Axis::Linear(Unit::Count), Axis::Linear(Unit::Seconds));
     let plot = Plot::new(x, "connections", y, lines);
-    let name = percentile.name;
     let title = format!("{name} of round trips by number of connections");
     let caption = Caption::new(format!("steps-{name}"), title, descriptions.join("; "));
     gallery.panel(name, plot.draw(caption))

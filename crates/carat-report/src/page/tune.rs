@@ -3,10 +3,9 @@
 use crate::chart::Caption;
 use crate::chart::scatter::{Scatter, ScatterDot};
 use crate::figures::in_words;
+use crate::mark::Mark;
 use crate::numbers::{count, duration, limit};
-use crate::page::elements::{table, verdict_sentence};
-use crate::page::frame::{PageOptions, page};
-use crate::page::gallery::Gallery;
+use crate::page::{Gallery, PageOptions, page, table, verdict_sentence};
 use crate::table::{Cell, FactTable};
 use crate::text::{one_line, shorten};
 use crate::tune_facts::{by_goal, change_text, commands, front, headline, worse};
@@ -102,7 +101,8 @@ fn part(id: &str, title: &str, about: &str, shown: &FactTable) -> Markup {
 /// Difference, blocks and verdict.
 fn judged(one: &Conclusion) -> [Cell; 3] {
     let difference = Cell::known_estimate(&one.metric, one.estimate);
-    [difference, Cell::count(one.blocks), Cell::own_verdict(one)]
+    let verdict = Cell::verdict(Mark::of_verdict(one.verdict), one.verdict);
+    [difference, Cell::count(one.blocks), verdict]
 }
 
 /// What the confirmations showed: the only figures that are evidence.
@@ -300,12 +300,13 @@ fn failures(outcome: &TuneOutcome) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::AssertContains as _;
     use crate::tune_facts::tests::{recommended, report};
 
     #[test]
     fn the_page_has_the_recommendation_the_pictures_and_what_failed() {
         let page = tune_html(&report(Some(recommended())), &PageOptions::default());
-        for expected in [
+        page.assert_contains([
             "uses 31 % less memory",
             "env RACK_ENV=production WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb",
             "id=\"front-1\"",
@@ -313,9 +314,7 @@ mod tests {
             "the server forks no workers",
             "crashed: D is on",
             "Hints, not evidence",
-        ] {
-            assert!(page.contains(expected), "{expected:?} is not in\n{page}");
-        }
+        ]);
     }
 
     #[test]

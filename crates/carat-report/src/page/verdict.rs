@@ -3,7 +3,7 @@
 use crate::chart::interval::{IntervalAxis, axis_picture, interval_picture};
 use crate::chart::variant_class;
 use crate::facts;
-use crate::page::elements::{mark_class, prose, scrollable, unbroken, verdict_sentence};
+use crate::page::{mark_class, prose, scrollable, unbroken, verdict_sentence};
 use crate::text::{day, one_line};
 use crate::use_it::UseIt;
 use crate::verdict::{GuardCell, VerdictRow, VerdictTable};

@@ -1,11 +1,8 @@
 //! The page of a period of `carat watch`: a curve for each process, how they ended, and what happened.
 
-use crate::chart::reduce::reduce;
-use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke};
-use crate::lists::largest_first;
-use crate::page::elements::table;
-use crate::page::frame::{PageOptions, page};
-use crate::page::gallery::Gallery;
+use crate::chart::{Axis, Caption, Plot, PlotLine, Stroke, reduce};
+use crate::lists::{grouped_in_order, largest_first};
+use crate::page::{Gallery, PageOptions, page, table};
 use crate::text::{one_line, shorten};
 use crate::watch_text::{moment, watched_name, watched_table};
 use carat_model::watch::{WatchSample, WatchedCurve, WatchedPeriod};
@@ -30,10 +27,7 @@ pub fn watch_html(period: &WatchedPeriod, options: &PageOptions) -> String {
         moment(period.from_ms),
         moment(period.to_ms)
     );
-    let mut trees: BTreeMap<u32, Vec<&WatchedCurve>> = BTreeMap::new();
-    for curve in &period.processes {
-        trees.entry(curve.process.tree).or_default().push(curve);
-    }
+    let trees = grouped_in_order(period.processes.iter().map(|one| (one.process.tree, one)));
     let trees =
         largest_first(trees.into_values(), |tree| tree.iter().filter_map(|one| highest(one)).max());
     let left_out = trees.len().saturating_sub(TREES);
