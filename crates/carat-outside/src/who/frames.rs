@@ -5,6 +5,7 @@ use super::data::CodePlace;
 use super::links::{Names, Passage};
 use super::nodes::Nodes;
 use crate::heap::SlotType;
+use crate::memory::Memory;
 use std::collections::BTreeSet;
 
 /// Bytes that a control frame can have: program counter, stack pointer, code, self, `ep`, and some more (`rb_control_frame_t`,
@@ -49,41 +50,38 @@ fn has_own_class(names: &Names<'_>, node: u32, above: Option<u32>) -> bool {
 pub(super) fn frame_bytes(nodes: &Nodes<'_>, code: &CodeLayout<'_>) -> Option<u64> {
     let stacks: Vec<(u64, u64)> =
         nodes.reach.contexts().filter_map(|one| one.live.get(1).copied()).collect();
-    let runs = |frame| match nodes.memory().word_at(frame, 16)? {
+    size_of_most(&stacks, &|frame| runs_code(nodes.memory(), code, frame))
+}
+
+/// Whether code runs in a frame; `None` of what is no frame.
+fn runs_code(memory: &dyn Memory, code: &CodeLayout<'_>, frame: u64) -> Option<bool> {
+    match memory.word_at(frame, 16)? {
         0 => Some(false),
         found => code.can_run(found).then_some(true),
-    };
-    size_of_most(&stacks, &runs)
+    }
 }
 
-/// The size of frames that fits more stacks than it does not. `runs` says of a frame whether code runs in it, and nothing of what is no frame.
+/// The size of frames that fits more stacks than it does not.
 fn size_of_most(stacks: &[(u64, u64)], runs: &dyn Fn(u64) -> Option<bool>) -> Option<u64> {
-    // By trial, because the size differs between versions and builds, and nothing in the process tells it.
+    // By trial, because the size differs between versions and builds, and nothing in the process tells it. Not by all stacks: some
+    // chunk may still hold the context of a thread that has ended, whose stack is another's by now.
     let votes = FRAMES.map(|bytes| {
-        let votes = stacks.iter().map(|stack| vote(*stack, bytes, runs));
-        let (fitting, unfit) = votes.fold((0, 0), |(fitting, unfit), fits| match fits {
-            Some(true) => (fitting + 1, unfit),
-            Some(false) => (fitting, unfit + 1),
-            None => (fitting, unfit),
-        });
-        (fitting, unfit, bytes)
+        let votes: i64 = stacks.iter().map(|stack| vote(*stack, bytes, runs)).sum();
+        (votes, bytes)
     });
-    // Not all stacks: some chunk may still hold the context of a thread that has ended, whose stack is another's by now.
-    let best = votes.into_iter().rev().max_by_key(|(fitting, ..)| *fitting)?;
-    (best.0 > best.1).then_some(best.2)
+    // Of equals the smallest, which is the last.
+    let most = votes.into_iter().rev().max_by_key(|(votes, _)| *votes);
+    most.filter(|(votes, _)| *votes > 0).map(|(_, bytes)| bytes)
 }
 
-/// Whether a stack consists of frames of this size; `None` where no code runs, because nothing but zeros would fit every size.
-fn vote((newest, end): (u64, u64), bytes: u64, runs: &dyn Fn(u64) -> Option<bool>) -> Option<bool> {
+/// 1 if a stack consists of frames of this size, otherwise -1; 0 where no code runs, because nothing but zeros would fit every size.
+fn vote((newest, end): (u64, u64), bytes: u64, runs: &dyn Fn(u64) -> Option<bool>) -> i64 {
     if !(end - newest).is_multiple_of(bytes) {
-        return Some(false);
+        return -1;
     }
     let frames = (newest..end).step_by(bytes as usize).take(MOST_FRAMES);
     let runs: Option<Vec<bool>> = frames.map(runs).collect();
-    match runs {
-        None => Some(false),
-        Some(runs) => runs.contains(&true).then_some(true),
-    }
+    runs.map_or(-1, |runs| i64::from(runs.contains(&true)))
 }
 
 impl Names<'_> {
@@ -110,6 +108,11 @@ impl Names<'_> {
     ) -> (Option<String>, Option<CodePlace>) {
         let mut above: Option<(u64, u64)> = None;
         let Some(bytes) = self.frame else { return (None, None) };
+        // What is no stack of frames any more, or not while it is read, has no names.
+        let runs = |frame| runs_code(self.memory(), &self.code, frame);
+        if vote((newest, end), bytes, &runs) < 1 {
+            return (None, None);
+        }
         for frame in (newest..end).step_by(bytes as usize).take(MOST_FRAMES) {
             let word = |offset| self.memory().word_at(frame, offset).unwrap_or(0);
             let (code, ep) = (word(16), word(32));

@@ -28,7 +28,7 @@ COUNT.times do |number|
   WEAK[FINALS.last] = $subscribers.last
 end
 $waiter = Thread.new { wait_with(COUNT) }
-# A block in C is on the stack of a thread, as of everything that iterates over an Enumerable.
+# A block in C on the stack of a thread, as wherever code iterates over an Enumerable.
 $slicer = Thread.new { (1..3).each_slice(2) { Thread.stop } }
 sleep 0.01 until $waiting && $waiter.stop? && $slicer.stop?
 def address(object); ObjectSpace.dump(object)[/0x\h+/]; end
