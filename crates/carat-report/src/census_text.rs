@@ -400,7 +400,10 @@ mod tests {
         let processes = vec![other(1), other(2), largest];
         let reading = OutsideReading { processes, ..OutsideReading::default() };
         let text = census_text(&reading, CensusTextOptions::default());
-        text.assert_contains(["Process 3 from", "Process 2: 800 slots live (66.7 %), unknown;"]);
+        text.assert_contains([
+            "Process 3 from outside",
+            "Process 2: 800 slots live (66.7 %), unknown;",
+        ]);
         assert!(!text.contains("Process 1 from outside"), "{text}");
     }
 

@@ -8,7 +8,7 @@ use crate::wording::Sentence;
 use maud::{Markup, html as markup};
 
 /// A table that scrolls sideways on a narrow screen.
-pub(crate) fn scrollable(label: &str, table: &Markup) -> Markup {
+pub(super) fn scrollable(label: &str, table: &Markup) -> Markup {
     markup! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
 }
 
@@ -22,7 +22,7 @@ fn class(column: &Column) -> Option<&'static str> {
 }
 
 /// Every column of a table; the first cell of a row is its heading.
-pub(crate) fn table(table: &FactTable) -> Markup {
+pub(super) fn table(table: &FactTable) -> Markup {
     let shown = table.shown(|place| !matches!(place, ColumnPlace::WideTerminal(_)));
     let markup = markup! {
         table id=[table.id] data-metric=[table.metric.as_deref()] {
@@ -54,7 +54,7 @@ fn content(cell: &Cell) -> Markup {
 }
 
 /// A table that is closed at first.
-pub(crate) fn number_table(shown: &FactTable) -> Markup {
+pub(super) fn number_table(shown: &FactTable) -> Markup {
     markup! { details { summary { "Numbers" } (table(shown)) } }
 }
 
@@ -63,7 +63,7 @@ const UNITS: [&str; 13] =
     ["%", "points", "B", "kB", "MB", "GB", "µs", "ms", "s", "min", "h", "×", "blocks"];
 
 /// The text with spaces at which no line ends between a number and its unit, or before a tick.
-pub(crate) fn unbroken(text: &str) -> String {
+pub(super) fn unbroken(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (place, word) in text.split(' ').enumerate() {
         let unit = word.trim_end_matches([',', '.', ';', ':', ')']);
@@ -79,7 +79,7 @@ pub(crate) fn unbroken(text: &str) -> String {
 }
 
 /// A verdict sentence with its sign; text in parentheses is in a softer colour.
-pub(crate) fn verdict_sentence(sentence: &Sentence) -> Markup {
+pub(super) fn verdict_sentence(sentence: &Sentence) -> Markup {
     let class = mark_class(sentence.mark);
     let rest = unbroken(&sentence.rest);
     markup! {
@@ -92,7 +92,7 @@ pub(crate) fn verdict_sentence(sentence: &Sentence) -> Markup {
 }
 
 /// A text that somebody wrote: what stands between two backticks is code.
-pub(crate) fn prose(text: &str) -> Markup {
+pub(super) fn prose(text: &str) -> Markup {
     let pieces: Vec<&str> = text.split('`').collect();
     // An odd number of pieces has every backtick closed.
     let is_closed = pieces.len() % 2 == 1;
@@ -106,7 +106,7 @@ pub(crate) fn prose(text: &str) -> Markup {
 }
 
 /// The class that colours a mark.
-pub(crate) fn mark_class(mark: Mark) -> &'static str {
+pub(super) fn mark_class(mark: Mark) -> &'static str {
     match mark {
         Mark::Less => "good",
         Mark::More | Mark::BreaksGuard => "bad",
@@ -132,7 +132,7 @@ fn parts(text: &str) -> Vec<(bool, &str)> {
 }
 
 /// Letters, digits and hyphens of a name, for an id.
-pub(crate) fn identifier(name: &str) -> String {
+pub(super) fn identifier(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 

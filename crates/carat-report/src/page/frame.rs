@@ -25,7 +25,7 @@ pub struct PageOptions {
 }
 
 /// A page: its title, what it is about, its contents, and the pictures in them.
-pub(crate) fn page(
+pub(super) fn page(
     title: &str,
     (about, contents): (&Markup, &Markup),
     (gallery, variants): (Gallery, &[Variant]),

@@ -36,12 +36,8 @@ mod verdict;
 mod watch;
 
 pub use comparison::comparison_html;
-pub(crate) use elements::{
-    identifier, mark_class, number_table, prose, scrollable, table, unbroken, verdict_sentence,
-};
+pub(crate) use frame::PAGE_START;
 pub use frame::PageOptions;
-pub(crate) use frame::{PAGE_START, page};
-pub(crate) use gallery::Gallery;
 pub use ledger::ledger_html;
 pub use recording::recording_html;
 pub use tune::tune_html;
@@ -52,6 +48,11 @@ use crate::text::{one_line, shorten};
 use crate::verdict::VerdictTable;
 use carat_model::Results;
 use carat_redact::redact_results;
+use elements::{
+    identifier, mark_class, number_table, prose, scrollable, table, unbroken, verdict_sentence,
+};
+use frame::page;
+use gallery::Gallery;
 use maud::{Markup, html as markup};
 
 /// Heading, charts and table of one section; empty if the results have nothing to show in it.
