@@ -434,7 +434,8 @@ impl<'a> Graph<'a> {
             let Some((number, chunk)) = self.words.chunk_at(*record) else { continue };
             let count = memory.word(*record).unwrap_or(0) & u64::from(u32::MAX);
             if memory.word(*object).is_some_and(is_list) && chunk.fits(8 + count * 8) {
-                self.used.insert(number as u64, 0..8 + count * 8);
+                // The number itself is left out: beside it, half of an old address may stand.
+                self.used.insert(number as u64, 8..8 + count * 8);
             }
         }
     }

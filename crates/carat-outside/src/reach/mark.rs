@@ -298,8 +298,7 @@ impl<'a> ReachMarker<'a> {
         } else if let Some(object) = self.graph.words.environment(word) {
             self.value(object);
         } else if self.mark == ChunkMark::Live
-            && word.is_multiple_of(8)
-            && let Some(number) = self.graph.words.chunks.find(word)
+            && let Some(number) = self.graph.words.chunk_around(word)
         {
             self.inside.insert(number);
             if let Some(record) = &mut self.record

@@ -2,7 +2,7 @@
 
 use super::tests::{KEPT, MarkedProcess, POST, ROOTS, SLOT};
 use crate::fake_ruby::{DESCRIPTORS, LIBRARY, LIBRARY_BYTES};
-use crate::malloc::fake_malloc::C_LIBRARY;
+use crate::malloc::fake_malloc::{BREAK, C_LIBRARY};
 use crate::memory::{Memory as _, MemoryRegion, PAGE};
 
 /// Makes something that keeps nothing alive, or, if not `sound`, the same with one word changed so that it does.
@@ -144,7 +144,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 44] = [
+const WEAK: [(&str, WeakCase); 46] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -236,6 +236,24 @@ const WEAK: [(&str, WeakCase); 44] = [
         let record = process.chunk(0x30);
         let table = process.table(KEPT, record);
         process.word(ROOTS, table);
+    }),
+    (
+        "the number of instance variables, beside which half an old address stands",
+        |process, sound| {
+            // So many words as the lower half of an address in the middle of a chunk says.
+            let around = process.chunk(0x2000);
+            let count = around % (1 << 32) + 0x1800;
+            let record = process.chunk((8 + count * 8 + 8).next_multiple_of(16));
+            process.word(around, KEPT);
+            process.word(record, around + 0x1800);
+            let object = process.rooted(2, 5 | if sound { 1 << 10 } else { 0 });
+            let table = process.table(object, record);
+            process.word(ROOTS + 8, table);
+        },
+    ),
+    ("a small number beside which half an old address stands", |process, sound| {
+        process.word(BREAK + 0x800, KEPT);
+        process.word(ROOTS, BREAK + if sound { 0xff8 } else { 0x1000 });
     }),
     ("a weak map", |process, sound| {
         let (object, map) = (process.rooted(2, 12), process.chunk(0x20));
@@ -482,6 +500,8 @@ fn what_ruby_keeps_weakly_or_left_behind_keeps_nothing_alive() {
     for (name, make) in WEAK {
         for sound in [true, false] {
             let mut process = MarkedProcess::new().with_thread();
+            // All others lie where the lower half of an address is no small number.
+            process.chunk(0x1010);
             make(&mut process, sound);
             let kept = process.reached(|reached| reached.is_reached(KEPT)).unwrap();
             assert_eq!(kept, !sound, "{name}, as it is: {sound}");

@@ -13,6 +13,9 @@ pub(crate) const TRANSIENT_WORDS: u64 = 1 << 12;
 /// The kernel maps nothing below for programs (`vm.mmap_min_addr`).
 pub(crate) const LOWEST_ADDRESS: u64 = 1 << 16;
 
+/// Smaller numbers than this are seldom the lower half of an address, and often a number of 32 bits.
+const SMALL_NUMBER: u64 = 1 << 12;
+
 /// The memory of the process with its heap and its chunks.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a> {
@@ -67,6 +70,13 @@ impl<'a> Words<'a> {
         let flags = self.object(word)?;
         let is_internal = SlotHead { flags, class: 0 }.slot_type() == SlotType::IMEMO;
         imemo_kind(flags, self.heap.version()).filter(|_| is_internal)
+    }
+
+    /// The chunk into whose middle a word points. Nobody clears what stands beside a number of 32 bits: with half of an old address it
+    /// looks like a place behind the border of four GiB, which may be in a chunk.
+    pub(super) fn chunk_around(&self, word: u64) -> Option<usize> {
+        let is_number = word & u64::from(u32::MAX) < SMALL_NUMBER;
+        (!is_number && word.is_multiple_of(8)).then(|| self.chunks.find(word))?
     }
 
     /// The chunk in use for which malloc returned exactly this address, with its number.
