@@ -8,7 +8,7 @@ use crate::clock::MonotonicTime;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Nanoseconds from a barrier until several threads send, so that each has woken up by then.
@@ -25,6 +25,15 @@ pub struct BroadcastAnnouncement {
     pub intended: MonotonicTime,
     /// When it was sent.
     pub sent: MonotonicTime,
+}
+
+/// What the sender of a broadcast waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// A delivery to anybody.
+    Delivery,
+    /// Its own result.
+    Result,
 }
 
 #[derive(Debug)]
@@ -54,6 +63,8 @@ struct SharedState {
 pub struct SharedBroadcasts {
     state: Mutex<SharedState>,
     announced: AtomicU64,
+    /// What ever came, by [`Awaited`].
+    came: [AtomicBool; 2],
     wakes: Vec<OwnedFd>,
 }
 
@@ -77,6 +88,7 @@ impl SharedBroadcasts {
         Ok(Self {
             state: Mutex::new(state),
             announced: AtomicU64::new(0),
+            came: Default::default(),
             wakes: (0..threads).map(|_| wake()).collect::<io::Result<_>>()?,
         })
     }
@@ -137,6 +149,23 @@ impl SharedBroadcasts {
     /// Broadcasts that at least one thread gave up.
     pub fn given_up(&self) -> u64 {
         self.lock().given_up
+    }
+
+    /// A delivery or a result came.
+    pub(super) fn came(&self, awaited: Awaited) {
+        let came = &self.came[awaited as usize];
+        // Written once: all threads ask for it at each delivery.
+        if !came.load(Ordering::Relaxed) {
+            came.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether broadcasts were given up although nothing of what one waits for has come in the whole load: then no other will be
+    /// better, and each would take as long.
+    pub(super) fn are_in_vain(&self, awaits_result: bool) -> bool {
+        let missed = |awaited| !self.came[awaited as usize].load(Ordering::Relaxed);
+        (missed(Awaited::Delivery) || (awaits_result && missed(Awaited::Result)))
+            && self.given_up() > 0
     }
 
     /// A thread has reached a barrier; barriers count from 1.
@@ -223,6 +252,20 @@ mod tests {
         shared.settle(0, 0, true);
         shared.settle(1, 0, true);
         assert_eq!(shared.given_up(), 1);
+    }
+
+    #[test]
+    fn a_load_is_in_vain_once_a_broadcast_was_given_up_and_nothing_ever_came() {
+        let shared = SharedBroadcasts::new(1).unwrap();
+        let in_vain = || [true, false].map(|awaits_result| shared.are_in_vain(awaits_result));
+        shared.announce(announced(0));
+        assert_eq!(in_vain(), [false; 2], "it may still come");
+        shared.settle(0, 0, true);
+        assert_eq!(in_vain(), [true; 2]);
+        shared.came(Awaited::Delivery);
+        assert_eq!(in_vain(), [true, false], "no result came");
+        shared.came(Awaited::Result);
+        assert_eq!(in_vain(), [false; 2]);
     }
 
     #[test]

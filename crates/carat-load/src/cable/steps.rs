@@ -114,7 +114,7 @@ impl Steps {
         subscribers: &mut Subscribers,
         io: &mut CableConnections<'_>,
     ) -> Option<MonotonicTime> {
-        if self.finished == subscribers.shared.load.steps {
+        if self.finished == subscribers.shared.load.steps || are_in_vain(subscribers) {
             self.phase = StepPhase::Over;
             return None;
         }
@@ -194,7 +194,7 @@ impl Steps {
         // Once all threads have sent, nothing more is announced.
         let all_over =
             self.all_sent && broadcasts.have_reached(self.barrier) && broadcasts.open() == 0;
-        if all_over || broadcasts.is_abandoned() {
+        if all_over || are_in_vain(subscribers) || broadcasts.is_abandoned() {
             self.phase = StepPhase::Listening;
             self.ended = MonotonicTime::now();
             self.listen_until = self.ended.after(nanos_of(subscribers.shared.load.linger_s));
@@ -299,6 +299,11 @@ impl Steps {
         ProgressCounters::put_seconds(&counters.p95_us, pending.times.complete.quantile(0.95));
         ProgressCounters::put_seconds(&counters.lag_us, io.meter.cost.lag.quantile(0.99));
     }
+}
+
+fn are_in_vain(subscribers: &Subscribers) -> bool {
+    let shared = &subscribers.shared;
+    shared.broadcasts.are_in_vain(shared.load.result.is_some())
 }
 
 /// This thread's part of a step's broadcasts.

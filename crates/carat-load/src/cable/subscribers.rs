@@ -9,7 +9,7 @@ use crate::cable::frame::{FrameError, FrameKind, FrameReader, SocketMessage};
 use crate::cable::handshake::{UpgradeRequest, key_of, read_answer};
 use crate::cable::pending::{DeliveryEffect, PendingBroadcasts};
 use crate::cable::session::{CableConnections, CablePhase, CableSession};
-use crate::cable::shared::{BroadcastAnnouncement, SharedBroadcasts};
+use crate::cable::shared::{Awaited, BroadcastAnnouncement, SharedBroadcasts};
 use crate::clock::MonotonicTime;
 use crate::connections::Stage;
 use crate::fault::SocketFault;
@@ -436,6 +436,7 @@ impl Subscribers {
         if number >= self.pending.next_number() {
             self.catch_up();
         }
+        self.shared.broadcasts.came(Awaited::Delivery);
         let joined = u64::from(io.slot(place).session.joined);
         match self.pending.deliver(number, place, joined, arrived) {
             DeliveryEffect::Done => self.settle(number),
@@ -446,6 +447,7 @@ impl Subscribers {
     }
 
     fn on_result(&mut self, place: u32, number: u64, arrived: MonotonicTime) {
+        self.shared.broadcasts.came(Awaited::Result);
         match self.pending.acknowledge(number, place, arrived) {
             DeliveryEffect::Done => {
                 self.acknowledged += 1;

@@ -36,40 +36,59 @@ fn codes(report: &LoadReport) -> Vec<&str> {
     codes.filter(|code| !MACHINE.contains(code)).collect()
 }
 
+const FAULTS: [(Fault, &[&str]); 19] = [
+    (Fault::None, &[]),
+    (Fault::Reorder, &[]),
+    (Fault::Dribble, &[]),
+    (Fault::Drop, &["missing"]),
+    (Fault::Duplicate, &["duplicate"]),
+    (Fault::NeverConfirm, &["not-all-ready", "asked-again"]),
+    (Fault::ForgetFirst, &["asked-again"]),
+    (Fault::NeverWelcome, &["not-all-ready"]),
+    (Fault::Reject, &["not-all-ready"]),
+    (Fault::CloseInside, &["disconnects"]),
+    (Fault::SendAway, &["not-all-ready"]),
+    (Fault::Oversized, &["malformed"]),
+    (Fault::Reserved, &["malformed"]),
+    (Fault::NoJson, &["malformed"]),
+    (Fault::NoUtf8, &["malformed"]),
+    (Fault::Alter, &["payload-mismatch"]),
+    (Fault::NoResult, &["missing-results"]),
+    (Fault::NoDelivery, &["nothing-published"]),
+    // A delivery after its step was missing in it.
+    (Fault::Late, &["missing", "late-deliveries"]),
+];
+
 #[test]
 fn every_fault_of_a_server_raises_exactly_its_flag() {
-    for (fault, expected) in [
-        (Fault::None, &[][..]),
-        (Fault::Reorder, &[]),
-        (Fault::Dribble, &[]),
-        (Fault::Drop, &["missing"]),
-        (Fault::Duplicate, &["duplicate"]),
-        (Fault::NeverConfirm, &["not-all-ready", "asked-again"]),
-        (Fault::ForgetFirst, &["asked-again"]),
-        (Fault::NeverWelcome, &["not-all-ready"]),
-        (Fault::Reject, &["not-all-ready"]),
-        (Fault::CloseInside, &["disconnects"]),
-        (Fault::SendAway, &["not-all-ready"]),
-        (Fault::Oversized, &["malformed"]),
-        (Fault::Reserved, &["malformed"]),
-        (Fault::NoJson, &["malformed"]),
-        (Fault::NoUtf8, &["malformed"]),
-        (Fault::Alter, &["payload-mismatch"]),
-        (Fault::NoResult, &["missing-results"]),
-        (Fault::NoDelivery, &["nothing-published"]),
-        // A delivery after its step was missing in it.
-        (Fault::Late, &["missing", "late-deliveries"]),
-    ] {
-        let whole = load(cable_server(fault));
-        let load = match fault {
-            // Lost connections do not come back for a second step.
-            Fault::Oversized | Fault::Reserved => CableLoad { steps: 1, ..whole },
-            // Every broadcast takes the whole timeout.
-            Fault::NoResult | Fault::NoDelivery => CableLoad { broadcasts: 2, ..whole },
-            _ => whole,
-        };
-        let report = report(load);
-        assert_eq!(codes(&report), expected, "{fault:?}: {:?}", report.flags);
+    // Some together, because many of them wait; not so many that one is late for want of a processor.
+    for faults in FAULTS.chunks(4) {
+        thread::scope(|scope| {
+            for (fault, expected) in faults {
+                scope.spawn(|| assert_flags(*fault, expected));
+            }
+        });
+    }
+}
+
+fn assert_flags(fault: Fault, expected: &[&str]) {
+    let whole = load(cable_server(fault));
+    let load = match fault {
+        // Lost connections do not come back for a second step.
+        Fault::Oversized | Fault::Reserved => CableLoad { steps: 1, ..whole },
+        _ => whole,
+    };
+    let report = report(load);
+    assert_eq!(codes(&report), expected, "{fault:?}: {:?}", report.flags);
+}
+
+#[test]
+fn a_load_to_which_nothing_comes_ends_with_the_broadcasts_that_were_under_way() {
+    for (fault, threads) in [(Fault::NoDelivery, 1), (Fault::NoDelivery, 2), (Fault::NoResult, 1)] {
+        let report = report(shared(threads, load(cable_server(fault))));
+        let steps: Vec<_> =
+            report.steps.iter().map(|step| (step.clients, step.broadcasts.len())).collect();
+        assert_eq!(steps, [(10, 2)], "{fault:?}");
     }
 }
 
