@@ -117,7 +117,8 @@ impl FittedSeries {
         }
         if self.trend.late_high < self.tolerance {
             return match self.late_growth() {
-                _ if jumped => GrowthClass::Stepwise,
+                _ if jumped && self.stays_level() => GrowthClass::Stepwise,
+                _ if jumped => GrowthClass::LevellingOff,
                 Some(growth) if growth < FLAT => GrowthClass::Flat,
                 _ => GrowthClass::LevellingOff,
             };
@@ -163,9 +164,21 @@ impl FittedSeries {
         Self::new(&lowered, bins, self.tolerance)
     }
 
-    /// The largest jump, if it is most of the rise.
+    /// Whether it rises by no more than does not count from an eighth of its length on, and not only over the last half.
+    fn stays_level(&self) -> bool {
+        let settled = self.bins.since(self.bins.end() / 8.0).y;
+        let ends = median(&settled[..4.min(settled.len())])
+            .zip(median(&settled[settled.len().saturating_sub(4)..]));
+        ends.is_some_and(|(first, last)| last - first < FLAT * last)
+    }
+
+    /// The largest jump, if it is most of the rise, and if the level stays higher.
     fn dominant_jump(&self) -> Option<f64> {
-        let (_, jump) = self.largest_rise()?;
+        let (before, jump) = self.largest_rise()?;
+        let (lower, upper) = self.bins.y.split_at(before + 1);
+        if median(upper)? - median(lower)? < 0.5 * jump {
+            return None;
+        }
         let settled = self.bins.since(self.bins.end() / 8.0);
         let (first, last) = (*settled.y.first()?, *settled.y.last()?);
         let moves: Vec<f64> = settled.y.windows(2).map(|p| (p[1] - p[0]).abs()).collect();
@@ -367,6 +380,21 @@ mod tests {
         }
         let leak = classify(&series(|x| 70e6 + 16.0 * x), 4.0);
         assert!((leak.rate.unwrap() - 16.0).abs() < 1e-3, "{leak:?}");
+    }
+
+    #[test]
+    fn a_step_is_one_only_if_the_level_stays_and_nothing_else_grows() {
+        // Seconds of a server under a load, in kB: it rises after its largest step, too.
+        let rising = [37020, 36991, 36991, 36991, 36920, 37346, 37477, 37547, 37700, 37700, 37700];
+        let rising = rising.into_iter().chain([37700; 14]).chain([37784, 37784, 37796, 37860]);
+        // One that is undone, as memory that is returned.
+        let undone = [19560; 5].into_iter().chain([19810, 20130, 20130]).chain([19300; 17]);
+        let series = |values: Vec<i32>| -> Vec<(f64, f64)> {
+            (3..).zip(values).map(|(second, kb)| (f64::from(second), f64::from(kb) * 1e3)).collect()
+        };
+        assert_eq!(classify(&series(rising.collect()), 45.0).class, GrowthClass::LevellingOff);
+        let undone = classify(&series(undone.collect()), 45.0);
+        assert_eq!((undone.class, undone.step), (GrowthClass::Flat, None));
     }
 
     #[test]

@@ -216,10 +216,9 @@ pub fn tolerances(parts: &[PartGrowth]) -> String {
 
 fn at_most(growth: &PartGrowth) -> String {
     let per = growth.progress.unit();
-    growth
-        .at_most
-        .map(|most| format!(" (at most {} per {per})", rate(growth.part, most.max(0.0))))
-        .unwrap_or_default()
+    // A limit below 0 is that of a level that stood still or fell: no rate that is known so well.
+    let most = growth.at_most.filter(|most| *most > 0.0);
+    most.map(|most| format!(" (at most {} per {per})", rate(growth.part, most))).unwrap_or_default()
 }
 
 /// Why memory grows, from the innermost part that grows, in one sentence without a full stop. `None` where no part
