@@ -73,7 +73,7 @@ fn write_who(
         }
         None => {
             write_holders(out, who, knows_garbage)?;
-            writeln!(out, "Classes with most bytes of old objects:")?;
+            writeln!(out, "Classes with most bytes of old objects, each with all of its objects:")?;
             who.classes.iter().try_for_each(|class| write_brief_class(out, class))?;
         }
     }
@@ -289,7 +289,7 @@ mod tests {
             "Process 7, Ruby 3.1.2: 100,000 objects; a collection would free 10,000\n\
              What would go without one object:\n    \
              1.76 MB in 40,001 objects  Hash ← [7] of Array (20,000 elements) ← global variable $cache\n\
-             Classes with most bytes of old objects:\n  \
+             Classes with most bytes of old objects, each with all of its objects:\n  \
              20,000 Visit, 0.80 MB; 19,990 of them: Visit ← [7] of Array (20,000 elements) ← @entries of AuditLog ← \
              constant AuditLog::CURRENT; and 2 other ways\n  \
              1 way changed while they were read, and are left out\n\
