@@ -272,12 +272,13 @@ impl AppFolder {
         if self.gems.is_none() {
             open.push("which gems it has: there is no Gemfile.lock".to_owned());
         }
-        if self.path().is_none() {
-            open.push(
-                "which page users ask for: `path` is a guess, and no answer with a status of 400 or more counts"
-                    .to_owned(),
-            );
-        }
+        open.push(match self.path() {
+            Some(path) => format!(
+                "which pages users ask for most: only {path} is requested, and `routes` in its place takes several"
+            ),
+            None => "which page users ask for: `path` is a guess, and no answer with a status of 400 or more counts"
+                .to_owned(),
+        });
         open.extend(self.rails.iter().flat_map(RailsApp::unknown));
         if let Some((puma, file)) =
             self.puma.as_ref().and_then(|puma| Some((puma, puma.fixed_file()?)))
