@@ -94,7 +94,12 @@ pub(super) fn explain_toml(error: &toml::de::Error) -> String {
     let Some(rest) = message.strip_prefix("unknown field `") else { return text.to_owned() };
     let Some((unknown, expected)) = rest.split_once('`') else { return text.to_owned() };
     // `toml` lists the known keys in backticks, so every second part is one.
-    match nearest(unknown, expected.split('`').skip(1).step_by(2)) {
+    let known = || expected.split('`').skip(1).step_by(2);
+    // Written beside `name` and `profile`, where one would look for it.
+    if carat_settings::find_setting(unknown).is_some() && known().any(|key| key == "settings") {
+        return format!("{text}\nhint: it is a setting: settings = {{ {unknown} = … }}");
+    }
+    match nearest(unknown, known()) {
         Some(known) => format!("{text}\nhint: did you mean `{known}`?"),
         None => text.to_owned(),
     }

@@ -397,6 +397,11 @@ command = ["puma", "-C", "puma.rb", "config.ru"]
     fn an_error_names_what_is_wrong_and_what_would_be_right() {
         for (from, to, expected) in [
             ("connections = 8", "conections = 8", "did you mean `connections`?"),
+            (
+                "name = \"compact\"",
+                "name = \"compact\"\narena_max = 2",
+                "it is a setting: settings = { arena_max = … }",
+            ),
             ("memory.rss.final", "memory.rss.finale", "did you mean `memory.rss.final`?"),
             ("latency.p95", "latency.p99.9", "latency.p99.9 needs 10000 requests per trial"),
             ("\"+5%\"", "\"5\"", "not a percentage"),
