@@ -7,7 +7,7 @@ use crate::view::{dry_run_details, dry_run_text, output};
 use crate::work::budget_checks::check_budgets;
 use crate::work::exit::Exit;
 use crate::work::trials::{ShownResults, prepare_experiment, run_trials, show_results};
-use carat_model::{ExperimentInfo, Results, mask_secrets};
+use carat_model::{ExperimentInfo, Outcome, Results, Trial, mask_secrets};
 use carat_report::{Budget, NextCommands, count, never_ready, resume_command, shell_line};
 use std::path::Path;
 
@@ -113,11 +113,11 @@ fn conclude(
     store: &Store,
     ended: Result<(), RunError>,
 ) -> anyhow::Result<Exit> {
-    if matches!(ended, Err(RunError::Interrupted)) && store.trials()?.is_empty() {
+    if matches!(ended, Err(RunError::Interrupted))
+        && let Some(when) = before_the_first_block(&store.trials()?, store.info()?.variants.len())
+    {
         let resume = next.resume.unwrap_or_default();
-        output::print_message(&format!(
-            "stopped by Ctrl-C before a trial ended; continue with {resume}"
-        ));
+        output::print_message(&format!("stopped by Ctrl-C before {when}; continue with {resume}"));
         return Ok(Exit::Interrupted);
     }
     let offered = if ended.is_ok() { next.clone() } else { NextCommands::default() };
@@ -148,6 +148,18 @@ fn conclude(
             Ok(Exit::Invalid)
         }
         _ => Err(anyhow::Error::new(error).context(format!("{kept}{going_on}"))),
+    }
+}
+
+/// Before what a run of so many variants ended of which there is nothing to show: no block to compare, and no failure.
+fn before_the_first_block(trials: &[Trial], variants: usize) -> Option<String> {
+    let counted = trials.iter().filter(|trial| trial.block > 0).count();
+    match trials.len() {
+        0 => Some("a trial ended".to_owned()),
+        kept if counted < variants && trials.iter().all(|trial| trial.outcome == Outcome::Ok) => {
+            Some(format!("the end of the first block: {} kept", count(kept, "finished trial")))
+        }
+        _ => None,
     }
 }
 

@@ -33,6 +33,23 @@ fn stopped_before_a_trial_ended_is_one_line_with_the_command_that_continues() {
 }
 
 #[test]
+fn stopped_in_the_warm_up_block_is_one_line_too() {
+    let folder = folder("stopped-warm-up");
+    let fake = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "2000"];
+    let mut child =
+        folder.carat(&fake).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.starts_with("warm-up block · ")));
+    signal(&child, Signal::INT);
+    let rest: Vec<String> = said.collect();
+    let ran = finish(child);
+    let line = "stopped by Ctrl-C before the end of the first block: 1 finished trial kept; \
+        continue with carat compare fake.toml -o fake.carat --resume";
+    assert_eq!((ran.code, rest.last().map(String::as_str)), (Some(130), Some(line)), "{rest:?}");
+    assert!(ran.out.is_empty() && !folder.path("fake.html").exists(), "{ran:?}");
+}
+
+#[test]
 fn the_verdict_on_three_variants_is_a_row_for_each_and_what_to_do_next() {
     let folder = folder("short");
     let third = "name = \"other\"\nsettings = { arena_max = 2 }\n[[variant]]\nname = \"third\"\n";
@@ -147,7 +164,12 @@ fn of_a_server_that_never_became_ready_nothing_is_continued() {
         .replace("tcp = true", "tcp = true, within = \"500ms\"");
     folder.write("fake.toml", &text);
     let ran = folder.run(&["compare", "fake.toml"]);
-    ran.assert_code(4).assert_says("failed 2 times in a row (never-ready)").assert_says("stuck");
+    ran.assert_code(4)
+        .assert_says(" failed (never-ready): after 0.5 s the server still ")
+        .assert_says("stuck");
+    ran.assert_says("; nothing tells it that port: write {port} in its `command` or `env`");
+    // Not two trials of each variant.
+    ran.assert_says("2 finished trials kept; ");
     ran.assert_says(
         "kept; another trial would end the same way: run its command by hand and check what `ready` waits for, \
          then begin anew with carat compare fake.toml -o fake.carat --fresh\n",

@@ -237,7 +237,10 @@ pub(super) fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), Ru
     let mut latest = trials.iter().rev().filter(|trial| trial.variant == variant);
     let failures = latest.clone().take_while(|trial| trial.outcome != Outcome::Ok).count();
     let Some(last) = latest.next().filter(|_| failures > 0) else { return Ok(()) };
-    let in_warm_up = last.outcome == Outcome::LoadInvalid && last.block == 0;
+    // One server may be late for want of a warm machine; where the second is too, none will be ready.
+    let none_is_ready =
+        trials.len() > 1 && trials.iter().all(|trial| trial.outcome == Outcome::NeverReady);
+    let in_warm_up = last.block == 0 && (last.outcome == Outcome::LoadInvalid || none_is_ready);
     // A load that is refused as a whole will be refused again, so one trial is enough.
     let warm_up = in_warm_up || last.is_refused_warm_up();
     if !warm_up && failures < FAILURES_IN_A_ROW {

@@ -26,6 +26,14 @@ pub struct PreparedVariant {
     pub(crate) injection: Injection,
 }
 
+impl PreparedVariant {
+    /// Whether its command or its environment tells the server its port.
+    pub(super) fn names_port(&self) -> bool {
+        let texts = self.command.iter().chain(self.injection.env.values());
+        texts.into_iter().any(|text| text.contains("{port}"))
+    }
+}
+
 /// Why a variant cannot be started on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {

@@ -1,6 +1,8 @@
 //! The steps of one trial, from the first service to the final figures.
 
-use crate::config::{CommandSpec, Experiment, ReadyCondition, TrialLoad, TrialTask, fill_address};
+use crate::config::{
+    CommandSpec, Experiment, ReadyCheck, ReadyCondition, TrialLoad, TrialTask, fill_address,
+};
 use crate::run::Interrupt;
 use crate::run::look_at_settings;
 use crate::run::trial::command::{CommandEnd, CommandOrder, RunningCommand, status_text};
@@ -23,6 +25,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use tracing::debug;
+
+/// What is missing where nothing tells a server the port that a trial has chosen.
+const NO_PORT: &str = "; nothing tells it that port: write {port} in its `command` or `env`";
 
 /// How long the signals of a job scheduler may be apart on a busy machine. A trial that goes wrong takes this much longer.
 const BETWEEN_SIGNALS: Duration = Duration::from_secs(1);
@@ -412,7 +417,10 @@ impl TrialSteps<'_> {
                     "the server's deadline has passed"
                 );
                 let within = ready.within.0.as_secs_f64();
-                let why = format!("after {within} s the server still {}", not_ready.0);
+                let has_port =
+                    self.prepared.names_port() || matches!(ready.check, ReadyCheck::Log(_));
+                let hint = if has_port { "" } else { NO_PORT };
+                let why = format!("after {within} s the server still {}{hint}", not_ready.0);
                 return Err(TrialEnd::Outcome(Outcome::NeverReady, Some(why)));
             }
             trial
