@@ -1,7 +1,7 @@
 // The work of bin/pictures: pages of kept results, and of a server that is started for it, in a browser without a window.
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -20,6 +20,7 @@ const PICTURES = {
   'report-phone': [results('experiments/1-cable.json'), { width: 390, height: 1500 }],
   'report-print': [results('measurements/first-screen.json'), { width: 794, height: 1123, media: 'print' }],
   redmine: [results('experiments/redmine.json'), { width: 1000, height: 1480 }],
+  tune: [searched, { width: 1100, height: 1150 }],
   explain: [explained, { width: 1100, height: 1500 }],
   'docs-site': [site, { width: 1200, height: 900 }],
 };
@@ -44,6 +45,14 @@ async function explained(page) {
     server.kill();
     await ended;
   }
+}
+
+// The page of a search of some minutes, on the small server with planted effects of the tests.
+async function searched(page) {
+  const near = dirname(page);
+  for (const file of ['knobs.rb', 'knobs.toml']) copyFileSync(join(home, 'crates/carat/tests/it/data', file), join(near, file));
+  await run(['tune', join(near, 'knobs.toml'), '-o', join(near, 'tune'), '--quick', '--seed', '1']);
+  return join(near, 'tune/knobs.html');
 }
 
 // The first page of docs/ as a site.
