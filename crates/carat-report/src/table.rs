@@ -202,6 +202,11 @@ impl Cell {
 
     /// The verdict of a conclusion; that on the primary metric of a variant beyond a guard has the mark of that.
     pub(crate) fn verdict_of(results: &Results, conclusion: &Conclusion) -> Self {
+        Self::judged(Mark::of_conclusion(results, conclusion), conclusion)
+    }
+
+    /// The verdict of a conclusion with this mark, or whether its limit is kept.
+    pub(crate) fn judged(mark: Mark, conclusion: &Conclusion) -> Self {
         // Whether a limit is kept can be proven where a difference is not.
         match (guard_limit(conclusion), conclusion.guard_passed, conclusion.verdict) {
             (Some(limit), Some(kept), Verdict::Undecided) => {
@@ -209,7 +214,7 @@ impl Cell {
                 let text = if kept { "✓ within" } else { "✗ beyond" };
                 Self { mark: Some(mark), ..Self::text(format!("{text} {limit}")) }
             }
-            _ => Self::verdict(Mark::of_conclusion(results, conclusion), conclusion.verdict),
+            _ => Self::verdict(mark, conclusion.verdict),
         }
     }
 

@@ -101,8 +101,7 @@ fn part(id: &str, title: &str, about: &str, shown: &FactTable) -> Markup {
 /// Difference, blocks and verdict.
 fn judged(one: &Conclusion) -> [Cell; 3] {
     let difference = Cell::known_estimate(&one.metric, one.estimate);
-    let verdict = Cell::verdict(Mark::of_verdict(one.verdict), one.verdict);
-    [difference, Cell::count(one.blocks), verdict]
+    [difference, Cell::count(one.blocks), Cell::judged(Mark::of_verdict(one.verdict), one)]
 }
 
 /// What the confirmations showed: the only figures that are evidence.
@@ -300,7 +299,7 @@ fn failures(outcome: &TuneOutcome) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::AssertContains as _;
+    use crate::testing::{self, AssertContains as _};
     use crate::tune_facts::tests::{recommended, report};
 
     #[test]
@@ -315,6 +314,15 @@ mod tests {
             "crashed: D is on",
             "Hints, not evidence",
         ]);
+    }
+
+    #[test]
+    fn a_limit_that_is_proven_to_be_kept_is_no_open_question() {
+        let mut found = recommended();
+        let open = (Verdict::Undecided, testing::estimate(-0.05, 0.0, 0.04));
+        found.conclusions.push(testing::guard("latency.p95", 0.05, Some(true), open));
+        let page = tune_html(&report(Some(found)), &PageOptions::default());
+        assert!(page.contains("✓ within") && !page.contains("? undecided"), "{page}");
     }
 
     #[test]
