@@ -8,17 +8,34 @@ use std::path::Path;
 /// The text of a file with settings for every variant.
 ///
 /// # Errors
-/// Where the file cannot be read, or where there is no place for the settings.
+/// Where the file cannot be read, or where there is no place for the settings, or others stand there.
 pub(super) fn text_with(
     path: &Path,
     settings: &[(String, String)],
 ) -> Result<String, ExperimentFileError> {
     let text = read_text_file(path)
         .map_err(|source| ExperimentFileError::Read { path: path.to_owned(), source })?;
-    with_settings(&text, settings).ok_or_else(|| ExperimentFileError::Invalid {
-        path: path.to_owned(),
-        message: "there is no line `[server]` or `[run]` to add settings to".into(),
-    })
+    let refused = |message: String| ExperimentFileError::Invalid { path: path.to_owned(), message };
+    let added = with_settings(&text, settings).ok_or_else(|| {
+        refused("there is no line `[server]` or `[run]` to add settings to".into())
+    })?;
+    match is_valid(&text) && !is_valid(&added) {
+        // Before it is parsed, because the error would be of a line that nobody has written.
+        true => Err(refused(beside_others(settings))),
+        false => Ok(added),
+    }
+}
+
+fn is_valid(text: &str) -> bool {
+    text.parse::<toml::Table>().is_ok()
+}
+
+fn beside_others(settings: &[(String, String)]) -> String {
+    let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_str()).collect();
+    format!(
+        "--set {} cannot be added, because the file has `settings` for every variant: write it there",
+        names.join(", ")
+    )
 }
 
 /// The text with settings for every variant; `None` where it has no line `[server]` or `[run]`. The results file keeps this text,
@@ -57,5 +74,26 @@ mod tests {
         assert!(text.contains("[server]\nsettings.root = \"{roots}/trixie\"\n"), "{text}");
         assert_eq!(with_settings(FILE, &[]).as_deref(), Some(FILE));
         assert_eq!(with_settings("server = {}", &added), None);
+    }
+
+    #[test]
+    fn settings_beside_those_of_the_file_are_refused_with_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.toml");
+        let added = [("root".to_owned(), "/x".to_owned())];
+        let mut text_beside = |line: &str| {
+            std::fs::write(&path, format!("{FILE}{line}\n")).unwrap();
+            text_with(&path, &added)
+        };
+        for own in ["settings = { yjit = \"on\" }", "settings.root = \"/y\""] {
+            let error = text_beside(own).unwrap_err().to_string();
+            assert!(
+                error.contains("--set root cannot be added") && !error.contains("line"),
+                "{error}"
+            );
+        }
+        assert!(text_beside("settings.yjit = \"on\"").unwrap().contains("settings.root = \"/x\""));
+        // What is wrong with the file itself is said by its own line.
+        assert!(text_beside("command = [").is_ok());
     }
 }
