@@ -81,7 +81,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.toml");
         let added = [("root".to_owned(), "/x".to_owned())];
-        let mut text_beside = |line: &str| {
+        let text_beside = |line: &str| {
             std::fs::write(&path, format!("{FILE}{line}\n")).unwrap();
             text_with(&path, &added)
         };
