@@ -48,6 +48,13 @@ fn json(ran: &Ran) -> Value {
 }
 
 #[test]
+fn a_process_that_never_was_is_not_said_to_have_ended() {
+    // Above the largest number that Linux gives (proc(5), pid_max).
+    let ran = Folder::new("ps-nobody").run(&["ps", "5000000"]);
+    ran.assert_code(1).assert_says("there is no process 5000000; `carat ps` lists the Rubies here");
+}
+
+#[test]
 fn a_tree_is_found_from_any_of_its_processes_and_a_worker_finds_what_it_was_forked_from() {
     require!(Ruby);
     let folder = Folder::new("ps");

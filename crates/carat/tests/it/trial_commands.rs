@@ -53,7 +53,7 @@ fn a_prepare_command_that_fails_is_the_outcome_of_the_trial_and_its_cleanup_stil
     ran.assert_says("its log ends with:\n  prepare: first\n  prepare: no seed here");
     folder.assert_nothing_left();
     assert!(!folder.path("marks/boot").exists(), "the server was started");
-    assert_eq!(order(&folder), ["cleanup", "cleanup", "cleanup"]);
+    assert_eq!(order(&folder), ["cleanup", "cleanup"]);
 }
 
 #[test]
