@@ -387,10 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_part_has_its_upper_limit() {
-        let flat = classify_part(TrackedPart::MallocFree, ProgressUnit::Seconds, &line(5e6, 0.0));
-        let want = "malloc's free memory is flat over 200,000 seconds (at most 0.0 B per second)";
-        assert_eq!(sentence(&flat), want);
+    fn a_flat_part_has_its_upper_limit_unless_it_stood_still() {
+        let said = |rate| {
+            let all = line(5e6, rate);
+            sentence(&classify_part(TrackedPart::MallocFree, ProgressUnit::Seconds, &all))
+        };
+        let flat = "malloc's free memory is flat over 200,000 seconds";
+        assert_eq!(said(0.1), format!("{flat} (at most 0.1 B per second)"));
+        assert_eq!(said(0.0), flat);
     }
 
     #[test]
