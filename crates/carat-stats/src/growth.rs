@@ -384,15 +384,18 @@ mod tests {
 
     #[test]
     fn a_step_is_one_only_if_the_level_stays_and_nothing_else_grows() {
-        // Seconds of a server under a load, in kB: it rises after its largest step, too.
-        let rising = [37020, 36991, 36991, 36991, 36920, 37346, 37477, 37547, 37700, 37700, 37700];
-        let rising = rising.into_iter().chain([37700; 14]).chain([37784, 37784, 37796, 37860]);
+        // After the step it rises by two thirds as much again, and stands still over the last half.
+        let rising = (1..=200).map(|i| {
+            let after = f64::from(i.clamp(50, 90) - 50) / 40.0 * 1e6;
+            (f64::from(i) * 1e3, if i > 40 { 71.5e6 + after } else { 70e6 })
+        });
+        let rising = classify(&rising.collect::<Vec<_>>(), 4.0);
+        assert_eq!((rising.class, rising.step), (GrowthClass::LevellingOff, Some(1.5e6)));
         // One that is undone, as memory that is returned.
         let undone = [19560; 5].into_iter().chain([19810, 20130, 20130]).chain([19300; 17]);
         let series = |values: Vec<i32>| -> Vec<(f64, f64)> {
-            (3..).zip(values).map(|(second, kb)| (f64::from(second), f64::from(kb) * 1e3)).collect()
+            (2..).zip(values).map(|(second, kb)| (f64::from(second), f64::from(kb) * 1e3)).collect()
         };
-        assert_eq!(classify(&series(rising.collect()), 45.0).class, GrowthClass::LevellingOff);
         let undone = classify(&series(undone.collect()), 45.0);
         assert_eq!((undone.class, undone.step), (GrowthClass::Flat, None));
     }
