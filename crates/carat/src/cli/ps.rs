@@ -1,10 +1,10 @@
 //! `carat ps`: every Ruby tree of this host or container, one line each.
 
 use crate::cli::{Exit, output};
-use crate::input::{ExplainError, host_trees, parse_pid};
+use crate::input::{host_trees, in_no_tree, parse_pid};
 use crate::view::watch_host;
 use anyhow::bail;
-use carat_proc::process::{ProcError, ProcRoot};
+use carat_proc::process::ProcRoot;
 use carat_report::{host_text, tree_text};
 use std::io::IsTerminal;
 use std::time::SystemTime;
@@ -39,12 +39,7 @@ pub(crate) fn run(args: &PsArgs) -> anyhow::Result<Exit> {
     }
     let host = host_trees(&root, SystemTime::now(), args.pid);
     if let (Some(pid), true) = (args.pid, host.trees.is_empty()) {
-        match root.identify_program(pid) {
-            Ok(_) => bail!("process {pid} is in no Ruby tree; `carat ps` lists them"),
-            // It may never have been there.
-            Err(ProcError::Ended(pid)) => bail!(ExplainError::NoProcess(pid)),
-            Err(error) => bail!(error),
-        }
+        bail!(in_no_tree(&root, pid));
     }
     if args.json {
         output::print_data(&(serde_json::to_string_pretty(&host)? + "\n"))?;

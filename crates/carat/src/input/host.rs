@@ -1,9 +1,10 @@
 //! The Ruby trees of this host, with the command that helps most with each.
 
+use crate::input::ExplainError;
 use carat_analysis::next_command;
 use carat_model::host::HostTrees;
 use carat_proc::observe::{HostLook, ruby_trees};
-use carat_proc::process::ProcRoot;
+use carat_proc::process::{ProcError, ProcRoot};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,4 +21,14 @@ pub fn host_trees(root: &ProcRoot, now: SystemTime, only: Option<u32>) -> HostTr
         (tree.next, tree.why) = next_command(tree);
     }
     host
+}
+
+/// Why a process is in no tree.
+pub fn in_no_tree(root: &ProcRoot, pid: u32) -> String {
+    match root.identify_program(pid) {
+        Ok(_) => format!("process {pid} is in no Ruby tree; `carat ps` lists them"),
+        // It may never have been there.
+        Err(ProcError::Ended(pid)) => ExplainError::NoProcess(pid).to_string(),
+        Err(error) => error.to_string(),
+    }
 }
