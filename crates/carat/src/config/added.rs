@@ -19,15 +19,19 @@ pub(super) fn text_with(
     let added = with_settings(&text, settings).ok_or_else(|| {
         refused("there is no line `[server]` or `[run]` to add settings to".into())
     })?;
-    match is_valid(&text) && !is_valid(&added) {
-        // Before it is parsed, because the error would be of a line that nobody has written.
+    // Before it is used, because the error would be of a line that nobody has written.
+    match added.parse::<toml::Table>().is_err() && has_settings(&text) {
         true => Err(refused(beside_others(settings))),
         false => Ok(added),
     }
 }
 
-fn is_valid(text: &str) -> bool {
-    text.parse::<toml::Table>().is_ok()
+/// Whether a file has settings for every variant itself.
+fn has_settings(text: &str) -> bool {
+    let tables: toml::Table = text.parse().unwrap_or_default();
+    ["server", "run"]
+        .iter()
+        .any(|name| tables.get(*name).and_then(|own| own.get("settings")).is_some())
 }
 
 fn beside_others(settings: &[(String, String)]) -> String {
@@ -93,7 +97,9 @@ mod tests {
             );
         }
         assert!(text_beside("settings.yjit = \"on\"").unwrap().contains("settings.root = \"/x\""));
-        // What is wrong with the file itself is said by its own line.
+        // What is wrong with the file itself, or with a name, is said by its own line.
         assert!(text_beside("command = [").is_ok());
+        std::fs::write(&path, FILE).unwrap();
+        assert!(text_with(&path, &[("a b".to_owned(), "1".to_owned())]).is_ok());
     }
 }
