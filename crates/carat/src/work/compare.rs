@@ -142,7 +142,7 @@ fn conclude(
             ));
             Ok(Exit::Undecided)
         }
-        RunError::Failing { .. } | RunError::WarmUp { .. } => {
+        RunError::Failing { .. } | RunError::Futile { .. } => {
             output::print_error(&anyhow::Error::new(error));
             output::print_message(&format!("{kept}{going_on}"));
             Ok(Exit::Invalid)
@@ -151,7 +151,7 @@ fn conclude(
     }
 }
 
-/// Before what a run of so many variants ended of which there is nothing to show: no block to compare, and no failure.
+/// What a stopped run did not reach, where it has nothing to show: no block of all variants, and no failure.
 fn before_the_first_block(trials: &[Trial], variants: usize) -> Option<String> {
     let counted = trials.iter().filter(|trial| trial.block > 0).count();
     match trials.len() {
@@ -168,7 +168,7 @@ fn going_on(results: &Results, next: &NextCommands, error: &RunError) -> String 
     let anew = next.anew.as_deref().unwrap_or_default();
     let again = "another trial would end the same way";
     let by_hand = "run its command by hand and check what `ready` waits for";
-    let is_said = matches!(error, RunError::Failing { .. } | RunError::WarmUp { .. });
+    let is_said = matches!(error, RunError::Failing { .. } | RunError::Futile { .. });
     match (error, never_ready(results)) {
         (_, Some(_)) if is_said => format!("; {again}: {by_hand}, then begin anew with {anew}"),
         (_, Some(trial)) => format!(
@@ -176,7 +176,7 @@ fn going_on(results: &Results, next: &NextCommands, error: &RunError) -> String 
             trial.variant,
             mask_secrets(&failure_detail(trial)),
         ),
-        (RunError::WarmUp { .. }, None) => {
+        (RunError::Futile { .. }, None) => {
             format!("; {again}: correct the load or what answers it, then begin anew with {anew}")
         }
         (_, None) => {
@@ -227,7 +227,7 @@ mod tests {
             (&[Outcome::Ok, Outcome::NeverReady], failing(Outcome::NeverReady), anew),
             (
                 &[Outcome::Ok, Outcome::LoadInvalid],
-                RunError::WarmUp {
+                RunError::Futile {
                     variant: "b".into(),
                     outcome: Outcome::LoadInvalid,
                     detail: String::new(),

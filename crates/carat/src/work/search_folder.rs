@@ -226,13 +226,13 @@ impl TuneHost for FolderHost<'_> {
             match ended {
                 Ok(()) => return Ok(trials),
                 // One configuration fails; the others of its block can still be measured.
-                Err(RunError::Failing { .. } | RunError::WarmUp { .. })
+                Err(RunError::Failing { .. } | RunError::Futile { .. })
                     // Again only while trials are added, so that a failing rest ends the loop.
                     if finished != Some(trials.len()) =>
                 {
                     finished = Some(trials.len());
                 }
-                Err(RunError::Failing { .. } | RunError::WarmUp { .. }) => return Ok(trials),
+                Err(RunError::Failing { .. } | RunError::Futile { .. }) => return Ok(trials),
                 Err(error) => {
                     self.interrupted = matches!(error, RunError::Interrupted);
                     return Err(error.into());

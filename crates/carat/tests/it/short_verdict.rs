@@ -165,7 +165,7 @@ fn of_a_server_that_never_became_ready_nothing_is_continued() {
     folder.write("fake.toml", &text);
     let ran = folder.run(&["compare", "fake.toml"]);
     ran.assert_code(4)
-        .assert_says(" failed (never-ready): after 0.5 s the server still ")
+        .assert_says("` never became ready: after 0.5 s the server still does not listen on ")
         .assert_says("stuck");
     ran.assert_says("; nothing tells it that port: write {port} in its `command` or `env`");
     // Not two trials of each variant.

@@ -33,9 +33,9 @@ pub enum RunError {
         /// The cause, and what the server printed.
         detail: String,
     },
-    /// The load cannot be driven to one variant as planned: more trials would end the same way.
-    #[error("the warm-up of variant `{variant}` failed ({outcome}): {detail}")]
-    WarmUp {
+    /// No server becomes ready, or the load cannot be driven to one variant as planned: more trials would end the same way.
+    #[error("{}", futile(variant, *outcome, detail))]
+    Futile {
         variant: String,
         /// How its trial ended.
         outcome: Outcome,
@@ -228,7 +228,14 @@ struct TrialBench<'a> {
 fn failed_warm_up(trial: &Trial) -> Option<RunError> {
     let (variant, outcome) = (trial.variant.clone(), trial.outcome);
     let detail = failure_detail(trial);
-    (outcome != Outcome::Ok).then_some(RunError::WarmUp { variant, outcome, detail })
+    (outcome != Outcome::Ok).then_some(RunError::Futile { variant, outcome, detail })
+}
+
+fn futile(variant: &str, outcome: Outcome, detail: &str) -> String {
+    match outcome {
+        Outcome::NeverReady => format!("variant `{variant}` never became ready: {detail}"),
+        _ => format!("the warm-up of variant `{variant}` failed ({outcome}): {detail}"),
+    }
 }
 
 /// Ends the run if the newest trial of a variant shows that the next ones would fail too.
@@ -240,16 +247,16 @@ pub(super) fn stop_on_failures(trials: &[Trial], variant: &str) -> Result<(), Ru
     // One server may be late for want of a warm machine; where the second is too, none will be ready.
     let none_is_ready =
         trials.len() > 1 && trials.iter().all(|trial| trial.outcome == Outcome::NeverReady);
-    let in_warm_up = last.block == 0 && (last.outcome == Outcome::LoadInvalid || none_is_ready);
+    let in_warm_up = last.outcome == Outcome::LoadInvalid && last.block == 0;
     // A load that is refused as a whole will be refused again, so one trial is enough.
-    let warm_up = in_warm_up || last.is_refused_warm_up();
-    if !warm_up && failures < FAILURES_IN_A_ROW {
+    let futile = none_is_ready || in_warm_up || last.is_refused_warm_up();
+    if !futile && failures < FAILURES_IN_A_ROW {
         return Ok(());
     }
     let detail = failure_detail(last);
     let (variant, outcome) = (variant.to_owned(), last.outcome);
-    Err(match warm_up {
-        true => RunError::WarmUp { variant, outcome, detail },
+    Err(match futile {
+        true => RunError::Futile { variant, outcome, detail },
         false => RunError::Failing { variant, outcome, detail },
     })
 }
