@@ -76,8 +76,6 @@ fn assert_flags(fault: Fault, expected: &[&str]) {
     let load = match fault {
         // Lost connections do not come back for a second step.
         Fault::Oversized | Fault::Reserved => CableLoad { steps: 1, ..whole },
-        // Everything comes, however late on a busy machine.
-        Fault::None | Fault::Reorder | Fault::Dribble | Fault::Duplicate => patient(whole),
         _ => whole,
     };
     let report = report(load);
