@@ -167,8 +167,9 @@ impl FittedSeries {
     /// Whether it rises by no more than does not count from an eighth of its length on, and not only over the last half.
     fn stays_level(&self) -> bool {
         let settled = self.bins.since(self.bins.end() / 8.0).y;
-        let ends = median(&settled[..4.min(settled.len())])
-            .zip(median(&settled[settled.len().saturating_sub(4)..]));
+        // Four bins each, as in the last half.
+        let (first, last) = (settled.first_chunk::<4>(), settled.last_chunk::<4>());
+        let ends = first.and_then(|bins| median(bins)).zip(last.and_then(|bins| median(bins)));
         ends.is_some_and(|(first, last)| last - first < FLAT * last)
     }
 

@@ -216,7 +216,7 @@ pub fn tolerances(parts: &[PartGrowth]) -> String {
 
 fn at_most(growth: &PartGrowth) -> String {
     let per = growth.progress.unit();
-    // A limit below 0 is that of a level that stood still or fell: no rate that is known so well.
+    // One that is not above 0 is that of a level that stood still or fell: no rate is known so well.
     let most = growth.at_most.filter(|most| *most > 0.0);
     most.map(|most| format!(" (at most {} per {per})", rate(growth.part, most))).unwrap_or_default()
 }
