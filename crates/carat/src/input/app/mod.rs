@@ -274,7 +274,7 @@ impl AppFolder {
         }
         open.push(match self.path() {
             Some(path) => format!(
-                "which pages users ask for most: only {path} is requested, and `routes` in its place takes several"
+                "which pages users ask for most: only {path} is requested; `routes` in place of `path` takes several"
             ),
             None => "which page users ask for: `path` is a guess, and no answer with a status of 400 or more counts"
                 .to_owned(),

@@ -242,7 +242,7 @@ fn of_a_new_rails_app_is_said_what_production_lacks_and_its_pid_file_and_log_sta
         ("public/assets/.sprockets-manifest-1.json", "{}"),
     ]);
     // What no file says: which of its pages people request.
-    let only = "which pages users ask for most: only / is requested, and `routes` in its place takes several";
+    let only = "which pages users ask for most: only / is requested; `routes` in place of `path` takes several";
     assert_eq!(pages, [only]);
 }
 

@@ -29,8 +29,8 @@ pub struct PreparedVariant {
 impl PreparedVariant {
     /// Whether its command or its environment tells the server its port.
     pub(super) fn names_port(&self) -> bool {
-        let texts = self.command.iter().chain(self.injection.env.values());
-        texts.into_iter().any(|text| text.contains("{port}"))
+        let mut texts = self.command.iter().chain(self.injection.env.values());
+        texts.any(|text| text.contains("{port}"))
     }
 }
 
