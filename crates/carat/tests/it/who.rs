@@ -31,20 +31,24 @@ pub(crate) fn plant(ruby: &mut OutsideRuby) {
     ));
 }
 
-fn look(ruby: &OutsideRuby, class: Option<&str>) -> WhoCensus {
-    let who = Some(WhoRequest {
-        classes: class.map(str::to_owned).into_iter().collect(),
-        ..WhoRequest::default()
-    });
+fn look(ruby: &OutsideRuby, classes: &[&str]) -> WhoCensus {
+    let classes = classes.iter().copied().map(str::to_owned).collect();
+    let who = Some(WhoRequest { classes, ..WhoRequest::default() });
     let census = ruby.look(&LookOptions { who, ..LookOptions::default() });
     census.who.unwrap_or_else(|| panic!("{:?}", census.unknown))
 }
 
 fn holders_of(ruby: &OutsideRuby, class: &str) -> ClassHolders {
-    let mut who = look(ruby, Some(class));
+    holders_of_each(ruby, &[class]).remove(0)
+}
+
+/// Who keeps the objects of each class, in the order in which they are requested.
+fn holders_of_each(ruby: &OutsideRuby, classes: &[&str]) -> Vec<ClassHolders> {
+    let who = look(ruby, classes);
     assert!(who.unnamed.is_empty(), "{:?}", who.unnamed);
-    assert_eq!(who.classes.len(), 1);
-    who.classes.remove(0)
+    let told: Vec<&str> = who.classes.iter().map(|class| class.name.as_str()).collect();
+    assert_eq!(told, classes);
+    who.classes
 }
 
 /// The same text with `[n]` in place of each number in brackets.
@@ -131,7 +135,7 @@ fn assert_ways(ruby: &OutsideRuby) {
     let bound = format!("finalizer_for at plants.rb:{}", line("def finalizer_for"));
     let local = format!("wait_with at plants.rb:{}", line("def wait_with"));
     let array = format!("Array ({},000 elements)", COUNT / 1000);
-    for (class, start, end) in [
+    let ways = [
         (
             "Cached",
             format!("Cached ← [a String] of Hash ({},000 entries) ← @store of Cache", COUNT / 1000),
@@ -165,8 +169,10 @@ fn assert_ways(ruby: &OutsideRuby) {
             format!("Listed ← .left of Couple ← [n] of {array} ← @pairs of the main object"),
             "",
         ),
-    ] {
-        let found = holders_of(ruby, class);
+    ];
+    // In one reading, because each of them takes seconds.
+    let holders = holders_of_each(ruby, &ways.each_ref().map(|(class, ..)| *class));
+    for ((class, start, end), found) in ways.into_iter().zip(holders) {
         assert_eq!(found.objects, COUNT, "{class}");
         let first = &found.ways[0];
         let way = without_places(&first.way.to_string());
@@ -185,13 +191,13 @@ fn without_a_holder_as_many_objects_would_go_as_ruby_itself_would_lose(version: 
     let inside = Inside::read(&mut ruby);
     let all = inside.reached_without(None);
     let holders = ruby.ask("HOLDERS.to_json");
-    for class in ["Cached", "Logged", "Heard", "Ticketed", "Stored", "Rowed", "Couple"] {
+    let classes = ["Cached", "Logged", "Heard", "Ticketed", "Stored", "Rowed", "Couple"];
+    for (class, found) in classes.into_iter().zip(holders_of_each(&ruby, &classes)) {
         let address = holders[class].as_str().unwrap();
         let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
         let expected = all.len() - inside.reached_without(Some(address)).len();
         assert!(expected as u64 > COUNT, "{class}: {expected}");
-        let found =
-            holders_of(&ruby, class).holder.unwrap_or_else(|| panic!("no holder of {class}"));
+        let found = found.holder.unwrap_or_else(|| panic!("no holder of {class}"));
         let off = found.objects.abs_diff(expected as u64);
         assert!(
             off * 100 <= expected as u64,
@@ -223,7 +229,7 @@ fn without_a_class_the_largest_holders_are_named(version: TestRuby) {
     ruby.eval(
         "$largest = Array.new(400_000) { |number| \"largest #{number}\" }; 3.times { GC.start }; 1",
     );
-    let who = look(&ruby, None);
+    let who = look(&ruby, &[]);
     assert_eq!(who.classes.len(), 3);
     let named: Vec<String> = who.holders.iter().map(|holder| holder.way.to_string()).collect();
     let largest = "Array (400,000 elements) ← global variable $largest";
