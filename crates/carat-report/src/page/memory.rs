@@ -25,6 +25,8 @@ const ROWS: u32 = 10;
 
 struct VariantMemory {
     name: String,
+    /// Among all variants; more of them than there are classes share one.
+    place: usize,
     class: usize,
     trials: Vec<MemorySeries>,
     band: Vec<BandPoint>,
@@ -104,6 +106,7 @@ impl VariantMemory {
         };
         Self {
             name: one_line(name),
+            place,
             class: variant_class(place),
             band: memory_band(results, name, memory(resident), POINTS),
             private: medians(&private),
@@ -117,7 +120,7 @@ impl VariantMemory {
 
     fn panel(&self, plot: Plot, gallery: &mut Gallery) -> Markup {
         let title = format!("Memory over time of {}", self.name);
-        let caption = Caption::new(format!("memory-{}", self.class), title, self.description());
+        let caption = Caption::new(format!("memory-{}", self.place), title, self.description());
         let bands = vec![(self.class, self.band.clone())];
         match (Plot { bands, ..plot }).draw(caption) {
             Some(picture) => gallery.variant_panel(self.class, &self.name, picture),

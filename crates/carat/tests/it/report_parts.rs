@@ -232,6 +232,19 @@ fn undecided_growth_is_one_line_for_all_variants_that_have_it() {
 }
 
 #[test]
+fn no_two_elements_of_a_page_have_one_name_where_variants_are_more_than_colours() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let effects = names.map(|name| Effect { name, memory: 0.97, latency: 1.0 }).into();
+    let page = page(&Recipe { effects, ..Recipe::default() }.build());
+    let ids = page.split(" id=\"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let mut ids: Vec<&str> = ids.map(|(id, _)| id).collect();
+    assert!(ids.contains(&"memory-9") && ids.contains(&"memory-1-t"), "{ids:?}");
+    ids.sort_unstable();
+    let twice: Vec<_> = ids.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+#[test]
 fn the_unit_of_memory_is_said_once() {
     let results = Recipe::arenas().build();
     for text in [page(&results), markdown(&results, Audience::Own), text(&results)] {
