@@ -25,9 +25,8 @@ const ROWS: u32 = 10;
 
 struct VariantMemory {
     name: String,
-    /// Among all variants; more of them than there are classes share one.
+    /// Among all variants, the baseline at 0.
     place: usize,
-    class: usize,
     trials: Vec<MemorySeries>,
     band: Vec<BandPoint>,
     /// The median private memory; empty if it says nothing new.
@@ -107,25 +106,29 @@ impl VariantMemory {
         Self {
             name: one_line(name),
             place,
-            class: variant_class(place),
             band: memory_band(results, name, memory(resident), POINTS),
             private: medians(&private),
             trials,
         }
     }
 
+    /// That of its colour, which variants share where they are more than colours.
+    fn class(&self) -> usize {
+        variant_class(self.place)
+    }
+
     fn median(&self, stroke: Stroke) -> PlotLine {
-        PlotLine::new(&self.name, self.class, stroke, medians(&self.band))
+        PlotLine::new(&self.name, self.class(), stroke, medians(&self.band))
     }
 
     fn panel(&self, plot: Plot, gallery: &mut Gallery) -> Markup {
         let title = format!("Memory over time of {}", self.name);
         let caption = Caption::new(format!("memory-{}", self.place), title, self.description());
-        let bands = vec![(self.class, self.band.clone())];
+        let bands = vec![(self.class(), self.band.clone())];
         match (Plot { bands, ..plot }).draw(caption) {
-            Some(picture) => gallery.variant_panel(self.class, &self.name, picture),
+            Some(picture) => gallery.variant_panel(self.class(), &self.name, picture),
             None => markup! {
-                div class={ "panel of v" (self.class) } { h3 { (self.name) } p.soft { "No samples." } }
+                div class={ "panel of v" (self.class()) } { h3 { (self.name) } p.soft { "No samples." } }
             },
         }
     }
@@ -136,14 +139,14 @@ impl VariantMemory {
         let every = self.trials.len().div_ceil(thin).max(1);
         let trials = self.trials.iter().step_by(every);
         let mut lines: Vec<PlotLine> =
-            trials.map(|points| PlotLine::thin(self.class, reduce(points, COLUMNS))).collect();
+            trials.map(|points| PlotLine::thin(self.class(), reduce(points, COLUMNS))).collect();
         // The baseline's own picture has its median already.
-        if baseline.class != self.class {
+        if baseline.place != self.place {
             lines.push(baseline.median(Stroke::Reference));
         }
         if !self.private.is_empty() {
             let private = self.private.clone();
-            lines.push(PlotLine::new("private", self.class, Stroke::Reference, private));
+            lines.push(PlotLine::new("private", self.class(), Stroke::Reference, private));
         }
         // Last, so that it lies on top.
         lines.push(self.median(Stroke::Main));
