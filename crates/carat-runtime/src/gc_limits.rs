@@ -46,7 +46,8 @@ const HEAPS: usize = 5;
 
 /// Ratios of free slots with which a worker collects before it has grown by a share of what it inherited. Ruby aborts if
 /// the lower one is too close to 0 (`gc_sweep_finish_size_pool`, gc.c). With 0.05, workers of Redmine on Ruby 3.3 collected half as
-/// often, in five pairs of trials without less processor time: most of the time in GC is that of full collections.
+/// often, but as often fully, which seems to take most of the time in GC: five pairs of trials could not tell
+/// their processor time apart.
 const FREE_SLOTS_MIN_RATIO: f64 = 0.004;
 /// A Ruby whose limit is in slots of any size asks each of its heaps for its share, also after a minor collection
 /// (`gc_sweep_finish_heap`, gc/default/default.c of 3.4). With the one above, a worker of the blog collected on every third to
