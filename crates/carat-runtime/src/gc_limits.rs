@@ -12,7 +12,8 @@ use crate::imports::LoadedObject;
 use carat_ruby::api::running_version;
 use carat_ruby::symbol::find;
 use carat_ruby::version::{
-    GROWTH_IN_BYTES, GROWTH_IN_SLOTS_OF_ANY_SIZE, INIT_SLOTS_BY_SIZE, RubyVersion, SLOT_SIZES,
+    GROWS_TO_INIT_SLOTS, GROWTH_IN_BYTES, GROWTH_IN_SLOTS_OF_ANY_SIZE, INIT_SLOTS_BY_SIZE,
+    RubyVersion, SLOT_SIZES,
 };
 use std::env;
 use std::ffi::c_void;
@@ -79,6 +80,8 @@ struct Limits {
     before: Vec<u64>,
     /// The growth that holds now, in slots of 40 bytes; `None` while Ruby's own limits hold.
     growth: Option<u64>,
+    /// See [`let_grow`].
+    grows_to: [u64; HEAPS],
 }
 
 // SAFETY: the address is that of words in Ruby's data, which every thread may read; they are written with the GVL held.
@@ -119,6 +122,18 @@ pub(crate) fn limit(slots: u64) -> Option<u64> {
     Some(if has_floor { limits.read(limits.sizes() - 1) } else { 0 })
 }
 
+/// Lets the heap of this number grow up to so many slots, if a minor collection leaves it full, before Ruby collects fully. What a
+/// request of a large application makes in one size of slots may be more than a worker has free there. Several minor
+/// collections then happen in one request and make its objects old, so that each of the next ones ends in a full
+/// collection, which finds just enough free slots for Ruby not to let the heap grow. Nothing is done on a Ruby that has no
+/// such bound.
+pub(crate) fn let_grow(heap: usize, slots: u64) {
+    let Ok(mut known) = LIMITS.lock() else { return };
+    if let Some(limits) = known.as_mut() {
+        limits.let_grow(heap, slots);
+    }
+}
+
 /// From here on collections give back every page without objects, also those of the heap's least size; until
 /// [`return_usual_pages`]. The floor of free slots for workers stays.
 pub(crate) fn return_all_pages() {
@@ -139,9 +154,9 @@ pub(crate) fn return_usual_pages() {
 /// Puts back what was there before.
 pub(crate) fn restore() {
     let Ok(mut known) = LIMITS.lock() else { return };
-    let Some(limits) = known.as_mut() else { return };
-    limits.growth = None;
-    limits.write_all();
+    if let Some(limits) = known.as_mut() {
+        limits.restore();
+    }
 }
 
 impl Limits {
@@ -157,7 +172,7 @@ impl Limits {
         let words = 0..sizes + FIELDS.len();
         // SAFETY: `search` has read the last of these words, and found as many before them.
         let before = words.map(|word| unsafe { first.add(word).read_volatile() }).collect();
-        Some(Self { version, first, before, growth: None })
+        Some(Self { version, first, before, growth: None, grows_to: [0; HEAPS] })
     }
 
     /// Words of the least size of heaps.
@@ -173,8 +188,22 @@ impl Limits {
         let wanted = fields.zip(wanted).map(|(field, value)| value.filter(|_| field.is_free()));
         let all = std::iter::repeat_n(None, kept).chain(wanted);
         for (place, (value, before)) in all.zip(&self.before).enumerate() {
-            self.write(place, value.unwrap_or(*before));
+            let grows_to = self.grows_to.get(place).copied().unwrap_or(0);
+            self.write(place, value.unwrap_or(*before).max(grows_to));
         }
+    }
+
+    fn let_grow(&mut self, heap: usize, slots: u64) {
+        if heap < self.sizes() && GROWS_TO_INIT_SLOTS.contains(self.version) {
+            self.grows_to[heap] = slots;
+            self.write_all();
+        }
+    }
+
+    fn restore(&mut self) {
+        self.growth = None;
+        self.grows_to = [0; HEAPS];
+        self.write_all();
     }
 
     fn read(&self, place: usize) -> u64 {
@@ -324,6 +353,29 @@ mod tests {
         ] {
             assert_eq!(number(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_heap_grows_to_what_it_may_or_to_what_the_user_has_set_until_ruby_s_own_limits_are_back() {
+        let own_words = [[10_000, 10_000, 90_000, 10_000, 10_000].as_slice(), &own()].concat();
+        let after = |version: &str, end: fn(&mut Limits)| {
+            let mut words = own_words.clone();
+            let mut limits = Limits {
+                version: version.parse().unwrap(),
+                first: words.as_mut_ptr(),
+                before: own_words.clone(),
+                growth: Some(40_000),
+                grows_to: [0; HEAPS],
+            };
+            for (heap, slots) in [(0, 4_000), (1, 70_000), (2, 80_000), (5, 1), (usize::MAX, 1)] {
+                limits.let_grow(heap, slots);
+            }
+            end(&mut limits);
+            words[..HEAPS].to_vec()
+        };
+        assert_eq!(after("3.3", |_| ()), [10_000, 70_000, 90_000, 10_000, 10_000]);
+        assert_eq!(after("3.3", Limits::restore), own_words[..HEAPS]);
+        assert_eq!(after("3.4", |_| ()), own_words[..HEAPS], "no bound of it is changed");
     }
 
     #[test]

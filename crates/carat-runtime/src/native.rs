@@ -29,6 +29,7 @@ pub(crate) fn define(ruby: &RubyApi) {
     ruby.define_2(module, c"learn_call_sites", learn_call_sites);
     ruby.define_1(module, c"fill_call_caches", fill_call_caches);
     ruby.define_1(module, c"limit_growth", limit_growth);
+    ruby.define_2(module, c"let_grow", let_grow);
     ruby.define_0(module, c"restore_growth", restore_growth);
     ruby.define_0(module, c"return_all_pages", return_all_pages);
     ruby.define_0(module, c"return_usual_pages", return_usual_pages);
@@ -165,6 +166,16 @@ extern "C" fn limit_growth(receiver: Value, slots: Value) -> Value {
         let slots = loaded().and_then(|ruby| u64::try_from(ruby.number(slots)).ok());
         slots.and_then(gc_limits::limit).map_or(-1, |free| free as i64)
     })
+}
+
+/// Lets the heap of this number grow up to so many slots where a minor collection leaves it full.
+extern "C" fn let_grow(receiver: Value, heap: Value, slots: Value) -> Value {
+    let Some(ruby) = loaded() else { return receiver };
+    let (heap, slots) = (ruby.number(heap), ruby.number(slots));
+    if let (Ok(heap), Ok(slots)) = (usize::try_from(heap), u64::try_from(slots)) {
+        guarded((), || gc_limits::let_grow(heap, slots));
+    }
+    receiver
 }
 
 /// Gives the heap the limits of before.

@@ -60,6 +60,32 @@ puts reader.gets
 }
 
 #[test]
+fn requests_whose_objects_grow_old_in_slots_of_one_size_end_in_half_as_many_full_collections() {
+    require!(Roots("trixie"));
+    // A request has most of the slots that the first growth of 24 pages has, and minor collections make its objects old.
+    let script = "
+require 'socket'
+text = '.' * 100
+kept = Array.new(60_000) { text.dup }
+others = Array.new(400_000) { Object.new }
+server = TCPServer.new('127.0.0.1', 0)
+reader, writer = IO.pipe
+Process.wait(fork do
+  before = GC.stat(:major_gc_count)
+  60.times do
+    held = Array.new(9_000) { text.dup }
+    4.times { GC.start(full_mark: false) }
+  end
+  full = GC.stat(:major_gc_count) - before
+  writer.puts full.between?(20, 40) ? 'half' : full
+end)
+puts reader.gets
+";
+    let settings = "worker_growth=40000;prepare_fork=full";
+    assert_prints(&["trixie"], script, settings, &NONE, "half\n");
+}
+
+#[test]
 fn pages_that_compaction_has_emptied_are_given_back_before_the_fork() {
     require!(Roots("bullseye"), Roots("bookworm"));
     let script = "
@@ -96,7 +122,7 @@ Process.wait(fork { writer.puts GC.stat(:heap_allocatable_slots) < 110_000 })
 free, all = GC.stat.values_at(:heap_free_slots, :heap_available_slots)
 puts free < all * 0.15, reader.gets
 ";
-    let settings = "prepare_fork=full;worker_growth=40000";
+    let settings = "worker_growth=40000;prepare_fork=full";
     assert_prints(&["ruby34"], script, settings, &NONE, "true\ntrue\n");
 }
 

@@ -37,6 +37,7 @@ module CaratRuntime
       collect(full: true)
       used_up = CaratRuntime.without_collections { HeapObjects.makers.count { |heap, made| use_up(heap, made) } }
       return_pages if used_up.positive?
+      let_grow if GC.respond_to?(:stat_heap) && !CaratRuntime.report[:warmed_pages].positive?
       nil
     end
 
@@ -83,6 +84,17 @@ module CaratRuntime
         BATCH.times { made.call }
       end
       true
+    end
+
+    # A worker uses up what its heaps may grow by. One that then needs more may grow by as much again (`let_grow` of
+    # gc_limits.rs); larger heaps than that are collected fully. After warming they need no more: workers of Redmine
+    # collected fully as seldom without it.
+    def let_grow
+      GC.stat_heap.each do |heap, stat|
+        pages, slots = stat.values_at(:heap_eden_pages, :heap_eden_slots).map(&:to_i)
+        more = allowance(heap).to_i + growth_pages
+        CaratRuntime.let_grow(heap, slots + (more * slots / pages)) if pages.positive?
+      end
     end
 
     def return_pages
