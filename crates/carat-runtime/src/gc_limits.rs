@@ -40,7 +40,8 @@ const FIELDS: [Field; 6] = [
 const GROWTH_MAX_BYTES: &str = "RUBY_GC_HEAP_GROWTH_MAX_BYTES";
 /// The variable of the word before them, up to Ruby 3.2. Later Rubies have a word and a variable for each size of slots
 /// (`RUBY_GC_HEAP_0_INIT_SLOTS` …), 4.1 one word in bytes.
-const INIT_SLOTS: Field = Field::Number("RUBY_GC_HEAP_INIT_SLOTS", 10_000);
+const INIT_SLOTS: Field = Field::Number("RUBY_GC_HEAP_INIT_SLOTS", OWN_INIT_SLOTS);
+const OWN_INIT_SLOTS: u64 = 10_000;
 
 /// Sizes of slots in the Rubies with a word for each of them (`SIZE_POOL_COUNT`, `HEAP_COUNT`).
 const HEAPS: usize = 5;
@@ -126,7 +127,7 @@ pub(crate) fn limit(slots: u64) -> Option<u64> {
 /// request of a large application makes in one size of slots may be more than a worker has free there. Several minor
 /// collections then happen in one request and make its objects old, so that each of the next ones ends in a full
 /// collection, which finds just enough free slots for Ruby not to let the heap grow. Nothing is done on a Ruby that has no
-/// such bound.
+/// such bound, nor where the user has set it.
 pub(crate) fn let_grow(heap: usize, slots: u64) {
     let Ok(mut known) = LIMITS.lock() else { return };
     if let Some(limits) = known.as_mut() {
@@ -194,7 +195,8 @@ impl Limits {
     }
 
     fn let_grow(&mut self, heap: usize, slots: u64) {
-        if heap < self.sizes() && GROWS_TO_INIT_SLOTS.contains(self.version) {
+        let is_ruby_s_own = heap < self.sizes() && self.before[heap] == OWN_INIT_SLOTS;
+        if is_ruby_s_own && GROWS_TO_INIT_SLOTS.contains(self.version) {
             self.grows_to[heap] = slots;
             self.write_all();
         }
@@ -356,8 +358,8 @@ mod tests {
     }
 
     #[test]
-    fn a_heap_grows_to_what_it_may_or_to_what_the_user_has_set_until_ruby_s_own_limits_are_back() {
-        let own_words = [[10_000, 10_000, 90_000, 10_000, 10_000].as_slice(), &own()].concat();
+    fn a_heap_may_grow_unless_the_user_has_set_its_size_until_ruby_s_own_limits_are_back() {
+        let own_words = [[10_000, 10_000, 90_000, 5_000, 10_000].as_slice(), &own()].concat();
         let after = |version: &str, end: fn(&mut Limits)| {
             let mut words = own_words.clone();
             let mut limits = Limits {
@@ -367,13 +369,14 @@ mod tests {
                 growth: Some(40_000),
                 grows_to: [0; HEAPS],
             };
-            for (heap, slots) in [(0, 4_000), (1, 70_000), (2, 80_000), (5, 1), (usize::MAX, 1)] {
+            let all = [(0, 4_000), (1, 70_000), (2, 80_000), (3, 80_000), (5, 1), (usize::MAX, 1)];
+            for (heap, slots) in all {
                 limits.let_grow(heap, slots);
             }
             end(&mut limits);
             words[..HEAPS].to_vec()
         };
-        assert_eq!(after("3.3", |_| ()), [10_000, 70_000, 90_000, 10_000, 10_000]);
+        assert_eq!(after("3.3", |_| ()), [10_000, 70_000, 90_000, 5_000, 10_000]);
         assert_eq!(after("3.3", Limits::restore), own_words[..HEAPS]);
         assert_eq!(after("3.4", |_| ()), own_words[..HEAPS], "no bound of it is changed");
     }
