@@ -41,6 +41,7 @@ const GROWTH_MAX_BYTES: &str = "RUBY_GC_HEAP_GROWTH_MAX_BYTES";
 /// The variable of the word before them, up to Ruby 3.2. Later Rubies have a word and a variable for each size of slots
 /// (`RUBY_GC_HEAP_0_INIT_SLOTS` …), 4.1 one word in bytes.
 const INIT_SLOTS: Field = Field::Number("RUBY_GC_HEAP_INIT_SLOTS", OWN_INIT_SLOTS);
+/// Ruby's own value of each of these words.
 const OWN_INIT_SLOTS: u64 = 10_000;
 
 /// Sizes of slots in the Rubies with a word for each of them (`SIZE_POOL_COUNT`, `HEAP_COUNT`).
@@ -125,8 +126,8 @@ pub(crate) fn limit(slots: u64) -> Option<u64> {
 
 /// Lets the heap of this number grow up to so many slots, if a minor collection leaves it full, before Ruby collects fully. What a
 /// request of a large application makes in one size of slots may be more than a worker has free there. Several minor
-/// collections then happen in one request and make its objects old, so that each of the next ones ends in a full
-/// collection, which finds just enough free slots for Ruby not to let the heap grow. Nothing is done on a Ruby that has no
+/// collections then happen in one request and make its objects old, so that later requests end in full collections, each of
+/// which frees just enough slots for Ruby not to let the heap grow. Nothing is done on a Ruby that has no
 /// such bound, nor where the user has set it.
 pub(crate) fn let_grow(heap: usize, slots: u64) {
     let Ok(mut known) = LIMITS.lock() else { return };
@@ -195,8 +196,8 @@ impl Limits {
     }
 
     fn let_grow(&mut self, heap: usize, slots: u64) {
-        let is_ruby_s_own = heap < self.sizes() && self.before[heap] == OWN_INIT_SLOTS;
-        if is_ruby_s_own && GROWS_TO_INIT_SLOTS.contains(self.version) {
+        let own = self.before[..self.sizes()].get(heap) == Some(&OWN_INIT_SLOTS);
+        if own && GROWS_TO_INIT_SLOTS.contains(self.version) {
             self.grows_to[heap] = slots;
             self.write_all();
         }

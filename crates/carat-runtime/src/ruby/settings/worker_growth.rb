@@ -87,8 +87,8 @@ module CaratRuntime
     end
 
     # A worker uses up what its heaps may grow by. One that then needs more may grow by as much again (`let_grow` of
-    # gc_limits.rs); larger heaps than that are collected fully. After warming they need no more: workers of Redmine
-    # collected fully as seldom without it.
+    # gc_limits.rs); larger heaps than that are collected fully. After warming they need no more: in two pairs of
+    # trials workers of Redmine collected fully as seldom without it.
     def let_grow
       GC.stat_heap.each do |heap, stat|
         pages, slots = stat.values_at(:heap_eden_pages, :heap_eden_slots).map(&:to_i)
