@@ -57,6 +57,7 @@ pub fn markdown(results: &Results, audience: Audience) -> String {
     for section in sections(results) {
         push_section(&mut out, &section);
     }
+    push_settings(&mut out, results);
     push_context(&mut out, results);
     out
 }
@@ -116,6 +117,19 @@ fn push_table(out: &mut String, table: &FactTable) {
     out.push('\n');
     for row in table.rows.iter().take(ROWS) {
         out.push_str(&table_line(shown.iter().map(|at| named(&row[*at].text)).collect()));
+    }
+}
+
+/// What every variant sets, also by a profile, which need not set the same in another version.
+fn push_settings(out: &mut String, results: &Results) {
+    out.push_str("\n| variant | settings |\n|---|---|\n");
+    for variant in results.info.variants.iter().take(ROWS) {
+        let each = variant.settings.iter().map(|(name, value)| format!("{name}={value}"));
+        let settings = match variant.settings.is_empty() {
+            true => "none".to_owned(),
+            false => shorten(&each.collect::<Vec<_>>().join(", "), TEXT),
+        };
+        let _ = writeln!(out, "| {} | {} |", named(&variant.name), escaped(&settings));
     }
 }
 

@@ -251,3 +251,19 @@ fn the_unit_of_memory_is_said_once() {
         assert_eq!(text.matches("MB are 10⁶ bytes").count(), 1, "{text}");
     }
 }
+
+#[test]
+fn a_comment_says_what_every_variant_sets_also_by_a_profile() {
+    let mut results = Recipe::arenas().build();
+    let set = [("allocator", "jemalloc"), ("worker_growth", "40000")];
+    results.info.variants[1].settings =
+        set.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let comment = markdown(&results, Audience::Own);
+    for row in [
+        "| default | none |\n",
+        "| arena\\_max = 2 | allocator=jemalloc, worker\\_growth=40000 |\n",
+        "| jemalloc | allocator=jemalloc |\n",
+    ] {
+        assert!(comment.contains(row), "{row}{comment}");
+    }
+}
