@@ -7,7 +7,7 @@ use crate::machine::machine_facts;
 use crate::numbers;
 use crate::standing::in_order;
 use crate::table::{ColumnPlace, FactTable};
-use crate::text::{capital, one_line, shorten};
+use crate::text::{capital, one_line, settings_text, shorten};
 use crate::use_it::UseIt;
 use crate::verdict::VerdictTable;
 use crate::wording;
@@ -124,11 +124,7 @@ fn push_table(out: &mut String, table: &FactTable) {
 fn push_settings(out: &mut String, results: &Results) {
     out.push_str("\n| variant | settings |\n|---|---|\n");
     for variant in results.info.variants.iter().take(ROWS) {
-        let each = variant.settings.iter().map(|(name, value)| format!("{name}={value}"));
-        let settings = match variant.settings.is_empty() {
-            true => "none".to_owned(),
-            false => shorten(&each.collect::<Vec<_>>().join(", "), TEXT),
-        };
+        let settings = shorten(&settings_text(variant, "="), TEXT);
         let _ = writeln!(out, "| {} | {} |", named(&variant.name), escaped(&settings));
     }
 }

@@ -1,5 +1,6 @@
 //! Texts as they are laid out: lines, columns, dates.
 
+use carat_model::Variant;
 pub use carat_model::{one_line, shorten};
 use std::fmt;
 use time::OffsetDateTime;
@@ -12,6 +13,15 @@ pub fn capital(text: &str) -> String {
         return text.to_owned();
     }
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What a variant sets, with this sign between a name and its value.
+pub fn settings_text(variant: &Variant, sign: &str) -> String {
+    if variant.settings.is_empty() {
+        return "none".to_owned();
+    }
+    let pairs = variant.settings.iter().map(|(name, value)| format!("{name}{sign}{value}"));
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 /// The text that a function writes.

@@ -10,12 +10,10 @@ use carat_load::http::replay::describe;
 use carat_model::load::{
     ALL_AT_ONCE, Amount, HttpLoad, HttpRoute, Pace, SidekiqLoad, SqlQueueLoad,
 };
-use carat_model::{
-    ExperimentInfo, LoadSpec, LoadTemplate, Span, Variant, first_names, mask_secrets,
-};
+use carat_model::{ExperimentInfo, LoadSpec, LoadTemplate, Span, first_names, mask_secrets};
 use carat_report::first_verdict_text;
 use carat_report::numbers::{count, duration, limit};
-use carat_report::text::shorten;
+use carat_report::text::{settings_text, shorten};
 use carat_stats::summary::median;
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -96,7 +94,7 @@ fn write_variants(
             [] => String::new(),
             controls => format!("; control {}", controls.join(", ")),
         };
-        let (name, settings) = (&one.variant.name, settings(&one.variant));
+        let (name, settings) = (&one.variant.name, settings_text(&one.variant, " = "));
         let planned = experiment.variants.iter().find(|planned| planned.name == *name);
         let env = planned.into_iter().flat_map(|planned| &planned.env);
         let env: String = env.map(|(name, value)| format!("; env {name}={value}")).collect();
@@ -279,12 +277,4 @@ fn write_order(
         writeln!(out, "{name:11} {value}")?;
     }
     Ok(())
-}
-
-fn settings(variant: &Variant) -> String {
-    if variant.settings.is_empty() {
-        return "none".to_owned();
-    }
-    let pairs = variant.settings.iter().map(|(name, value)| format!("{name} = {value}"));
-    pairs.collect::<Vec<_>>().join(", ")
 }
