@@ -41,6 +41,11 @@ const GLOBAL_SCOPE: u64 = 6;
 const METHOD_CACHE_ENTRIES: u64 = 2048;
 const METHOD_CACHE_ENTRY: u64 = 40;
 
+/// Keys of one table that look like text by chance are fewer.
+const FEW_TEXTS: u64 = 16;
+/// Bytes of a key that are looked at.
+const LONGEST_TEXT: u64 = 64;
+
 /// Descriptors of heap pages in a row that only the list of all of them has; an empty Ruby has dozens.
 const FEW_PAGES: u64 = 3;
 
@@ -105,6 +110,8 @@ pub(crate) enum TableKind {
     Strong,
     /// Keeps only its records alive: finalizers.
     StrongRecords,
+    /// Keeps only its records alive, as its keys are text, behind which old words stand: names of encodings.
+    Named,
     /// Keeps nothing alive: shared strings, symbols, object ids, methods.
     Weak,
     /// Instance variables of objects that have no room for any: each object keeps its record alive.
@@ -143,8 +150,19 @@ impl Words<'_> {
         for (key, record) in table.pairs(self.memory, SAMPLE) {
             let flags = (self.object(key).unwrap_or(0), self.object(record).unwrap_or(0));
             tally.entry((key, record), flags, self.chunk_at(record).is_some());
+            tally.texts += u64::from(flags.0 == 0 && self.is_text(key));
         }
         tally.kind()
+    }
+
+    /// Whether text lies in a chunk or in what a file was loaded to, up to its end.
+    fn is_text(&self, at: u64) -> bool {
+        let room = self.chunk_at(at).map(|(_, chunk)| chunk.user_end() - at);
+        let room = room.or_else(|| self.is_static(at).then_some(LONGEST_TEXT));
+        let bytes = room.and_then(|room| self.memory.copy(at, room.min(LONGEST_TEXT)));
+        let bytes = bytes.unwrap_or_default();
+        let end = bytes.iter().position(|byte| !(b' '..=b'~').contains(byte));
+        end.is_some_and(|end| end > 0 && bytes[end] == 0)
     }
 
     /// The chunks of the lists of numbers in a table, if it is that of the places of loaded features (`loaded_features_index`, load.c):
@@ -319,6 +337,7 @@ struct TableTally {
     weak: u64,
     fields: u64,
     finalizers: u64,
+    texts: u64,
 }
 
 impl TableTally {
@@ -346,6 +365,7 @@ impl TableTally {
             (self.weak, TableKind::Weak),
             (self.fields, TableKind::GenericFields),
             (self.finalizers, TableKind::StrongRecords),
+            (if self.texts < FEW_TEXTS { 0 } else { self.texts }, TableKind::Named),
         ];
         // Nine of ten, because entries change while they are read; an empty table keeps nothing either way.
         let mut clear = kinds.into_iter().filter(|(count, _)| count * 10 >= self.all * 9);

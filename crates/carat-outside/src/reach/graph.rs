@@ -332,7 +332,7 @@ impl<'a> Graph<'a> {
             true => TableKind::Weak,
             false => self.words.table_kind(&table),
         };
-        if kind == TableKind::Strong {
+        if matches!(kind, TableKind::Strong | TableKind::Named) {
             let lists = self.words.lists_of_numbers(&table);
             lists.into_iter().for_each(|list| self.own_chunk(list));
         }

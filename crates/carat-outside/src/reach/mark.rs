@@ -517,8 +517,10 @@ impl<'a> ReachMarker<'a> {
             return;
         }
         for (key, record) in table.pairs(self.graph.words.memory, u64::MAX) {
-            if kind == TableKind::Strong {
-                self.pointer(key);
+            match kind {
+                TableKind::Strong => self.pointer(key),
+                TableKind::Named => self.bytes(key),
+                _ => {}
             }
             self.pointer(record);
         }

@@ -144,7 +144,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 46] = [
+const WEAK: [(&str, WeakCase); 47] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -451,6 +451,20 @@ const WEAK: [(&str, WeakCase); 46] = [
         process.made.memory.write(text, if sound { b"LANG=C\0" } else { b"LANG C\0" });
         process.word(text + 16, KEPT);
         process.word(ROOTS, list);
+    }),
+    ("what stands behind the names of encodings", |process, sound| {
+        let [table, entries] = [0x50, 0x190].map(|size| process.chunk(size));
+        let words = [4, C_LIBRARY + 0x100, 16, 0, 0, 16, entries];
+        for (number, word) in (0..).zip(words) {
+            process.word(table + number * 8, word);
+        }
+        for number in 0..16 {
+            let name = process.chunk(0x20);
+            process.made.memory.write(name, if sound { b"PCK\0" } else { b"PCK\x01" });
+            process.word(name + 8, KEPT);
+            process.word(entries + number * 24 + 8, name);
+        }
+        process.word(ROOTS, table);
     }),
     ("the code of the compiler", |process, sound| {
         let (_, tables) = process.compiled();
