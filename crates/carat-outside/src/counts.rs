@@ -8,6 +8,9 @@ use std::path::Path;
 /// adds them (`TASK_RSS_EVENTS_THRESH`, mm/memory.c, up to Linux 6.1; later each processor some).
 const UNCOUNTED: u64 = 64 << 20;
 
+/// Bytes of addresses beside those of resident pages that the kernel may walk over for `smaps`, meanwhile the process can map nothing.
+const COVERED: u64 = 128 << 30;
+
 /// Counts of `/proc/PID/status` (proc_pid_status(5)), in bytes; `None` for a process without memory, such as one that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct KernelCounts {
@@ -30,6 +33,12 @@ impl KernelCounts {
         self.resident.map_or(u64::MAX, |bytes| {
             bytes.saturating_add(bytes / 8).saturating_add(UNCOUNTED) / PAGE
         })
+    }
+
+    /// Whether the kernel walks over all page tables, with an entry of eight bytes for each page, within about a second.
+    pub(crate) fn is_walked_in_time(&self) -> bool {
+        let covered = self.page_tables.unwrap_or(0).saturating_mul(PAGE / 8);
+        covered.saturating_sub(self.resident.unwrap_or(0)) <= COVERED
     }
 
     fn of(status: &str) -> Self {
@@ -60,6 +69,10 @@ mod tests {
         assert_eq!(KernelCounts::default().most_pages(), u64::MAX);
         assert_eq!(KernelCounts::of("Name:\tkthreadd\n"), KernelCounts::default());
         assert_eq!(KernelCounts::of("VmRSS:\tmany kB\n"), KernelCounts::default());
+        for (kibibytes, is_walked) in [(262_146, true), (262_148, false)] {
+            let text = format!("VmRSS:\t1024 kB\nVmPTE:\t{kibibytes} kB\n");
+            assert_eq!(KernelCounts::of(&text).is_walked_in_time(), is_walked, "{kibibytes}");
+        }
     }
 
     #[test]

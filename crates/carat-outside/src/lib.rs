@@ -55,6 +55,7 @@ mod page_cache;
 pub mod printable;
 pub mod reach;
 pub mod readings;
+mod real_pages;
 pub mod refusal;
 pub mod serving;
 pub mod unshared;

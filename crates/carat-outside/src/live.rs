@@ -11,6 +11,7 @@ use crate::memory::{
     Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped, regions_of_lines,
 };
 use crate::page_cache::{CACHE_PAGES, PageCache};
+use crate::real_pages::{PagesRead, RealPages, set_entries};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -105,6 +106,8 @@ pub struct LiveMemory {
     burst: Cell<Duration>,
     read_bytes: Cell<u64>,
     unsearched: u64,
+    /// Bytes that it shares with others and that cannot be told from the zero page.
+    indistinct: u64,
     /// Whether the entries of all pages were read at once; else each is read when it is needed.
     searches: bool,
 }
@@ -161,6 +164,7 @@ impl LiveMemory {
             burst: Cell::new(Duration::ZERO),
             read_bytes: Cell::new(0),
             unsearched: 0,
+            indistinct: 0,
             searches,
         };
         memory.load_regions()?;
@@ -192,6 +196,11 @@ impl LiveMemory {
         extent
     }
 
+    /// Bytes of its memory that are not searched, because they cannot be told from pages that were read and never written.
+    pub const fn indistinct(&self) -> u64 {
+        self.indistinct
+    }
+
     /// Whether some of its anonymous pages are mapped by another process too, as after a fork.
     pub fn shares_pages(&self) -> bool {
         let mut entries = self.regions.iter().flat_map(|region| region.pages.entries());
@@ -200,9 +209,10 @@ impl LiveMemory {
 
     /// Reads the mappings with the entries of their pages.
     ///
-    /// Where a mapping shows more pages than the kernel counts as resident, most of them are the zero page: there is nothing
-    /// in it to find, and its entries alone could fill our memory. Of such a mapping only pages that no other process maps
-    /// are searched, which the zero page is not. Small mappings first, because a heap is not the largest of them.
+    /// A page that was read and never written is the kernel's zero page: there is nothing in it to find, and the entries of all of
+    /// them alone could fill our memory. Only pages that no other process maps are surely none, so of the others no more are taken
+    /// over than the process can have, unless the kernel counts some of the mapping. Small mappings first, because a heap is not the
+    /// largest of them.
     fn load_regions(&mut self) -> Result<(), OpenMemoryError> {
         let mut regions = self.read_mappings()?;
         // The page map of a large process takes longer to read than a few words do.
@@ -210,20 +220,19 @@ impl LiveMemory {
             self.regions = regions;
             return Ok(());
         }
-        let most = KernelCounts::read(&self.folder).most_pages();
+        let mut real = RealPages::of(&self.folder);
         let mut by_size: Vec<&mut MemoryRegion> =
             regions.iter_mut().filter(|region| region.searched()).collect();
         by_size.sort_by_key(|region| region.size());
-        let (mut present, mut searched, mut unsearched) = (0, 0_u64, 0);
+        let (mut searched, mut unsearched) = (0_u64, 0);
         for region in by_size {
             searched = searched.saturating_add(region.size());
             unsearched += match searched > SEARCHED {
                 true => region.size(),
-                false => self.read_most(region, most.saturating_sub(present)),
+                false => self.read_real(region, &mut real),
             };
-            present += region.pages.present();
         }
-        (self.regions, self.unsearched) = (regions, unsearched);
+        (self.regions, self.unsearched, self.indistinct) = (regions, unsearched, real.indistinct);
         Ok(())
     }
 
@@ -250,30 +259,40 @@ impl LiveMemory {
         Ok(regions)
     }
 
-    /// Reads the page map of a region of which at most so many pages can be real. Returns the bytes that are left out.
-    fn read_most(&self, region: &mut MemoryRegion, most: u64) -> u64 {
+    /// Reads the page map of a region. Returns the bytes that are left out.
+    fn read_real(&self, region: &mut MemoryRegion, real: &mut RealPages) -> u64 {
         let range = (region.start, region.end);
-        // All of them first: only a mapping that shows more pages than can be real is read twice.
-        for pages in [PagesRead::All { most }, PagesRead::Exclusive { most }] {
-            region.pages = PageTable::default();
-            if let Some(skipped) = self.read_entries(region, range, pages) {
-                return skipped * PAGE;
+        if let Some(doubtful) =
+            self.read_entries(region, range, PagesRead::All { most: real.room() })
+        {
+            real.take(doubtful);
+            return 0;
+        }
+        // Only a mapping that shows more pages than can be real is read again.
+        region.pages = PageTable::default();
+        match self.read_entries(region, range, PagesRead::Certain) {
+            None => {
+                region.pages = PageTable::default();
+                region.size()
+            }
+            Some(doubtful) if real.are_certain(region, doubtful) => doubtful * PAGE,
+            Some(_) => {
+                // Where the time is over, the reading as a whole says so.
+                let _ = self.read_entries(region, range, PagesRead::All { most: u64::MAX });
+                0
             }
         }
-        region.pages = PageTable::default();
-        region.size()
     }
 
-    /// Reads the page map of a part of a region. Returns how many pages were skipped; `None` if more pages of the region are
-    /// present than may be, or if the time is over. What cannot be read counts as not present.
+    /// Reads the page map of a part of a region. Returns how many of its pages may be the zero page; `None` if they are more than
+    /// allowed, or if the time is over. What cannot be read counts as not present.
     fn read_entries(
         &self,
         region: &mut MemoryRegion,
         (start, end): (u64, u64),
         pages: PagesRead,
     ) -> Option<u64> {
-        let (PagesRead::All { most } | PagesRead::Exclusive { most }) = pages;
-        let mut skipped = 0;
+        let mut doubtful = 0;
         let mut bytes = vec![0; ENTRIES as usize * 8];
         let first = region.start / PAGE;
         let last = end.div_ceil(PAGE);
@@ -286,13 +305,13 @@ impl LiveMemory {
             if read?.is_err() {
                 part.fill(0);
             }
-            skipped += set_entries(&mut region.pages, page - first, part, pages);
-            if region.pages.present() > most {
+            doubtful += set_entries(&mut region.pages, page - first, part, pages);
+            if doubtful > pages.most() {
                 return None;
             }
             page += count;
         }
-        Some(skipped)
+        Some(doubtful)
     }
 
     /// Whether a page may be read: present by the page map.
@@ -504,40 +523,6 @@ impl Memory for LiveMemory {
         }
         self.cache.get_mut().forget(start..end);
     }
-}
-
-/// Which pages of a region are taken over from the page map.
-#[derive(Debug, Clone, Copy)]
-enum PagesRead {
-    /// All, if they are not more than this.
-    All { most: u64 },
-    /// Only those that may be real although there are more: the zero page is not exclusive and belongs to no file.
-    Exclusive { most: u64 },
-}
-
-impl PagesRead {
-    const fn skips(self, entry: PageEntry) -> bool {
-        let doubtful = entry.present() && !entry.exclusive() && !entry.of_file();
-        matches!(self, Self::Exclusive { .. }) && doubtful
-    }
-}
-
-/// Takes over the entries from `page` on, in the form of `pagemap`. Only the states and the frame are of use. Returns the
-/// number of pages that were skipped.
-fn set_entries(table: &mut PageTable, page: u64, entries: &[u8], pages: PagesRead) -> u64 {
-    // Most of a huge mapping is empty.
-    if entries.iter().all(|byte| *byte == 0) && table.is_empty_from(page, entries.len() as u64 / 8)
-    {
-        return 0;
-    }
-    let mut skipped = 0;
-    for (number, entry) in (page..).zip(entries.chunks_exact(8)) {
-        let entry = word_in(entry, 0).filter(|entry| entry >> 62 != 0).map(PageEntry);
-        let kept = entry.filter(|entry| !pages.skips(*entry));
-        skipped += u64::from(entry.is_some() && kept.is_none());
-        table.set(number, kept.unwrap_or_default());
-    }
-    skipped
 }
 
 fn open(folder: &Path, name: &str, process: u32) -> Result<File, OpenMemoryError> {

@@ -46,6 +46,12 @@ pub enum Refused {
     /// Not the page size that the reader knows.
     #[error("memory pages of {0} bytes are not supported, only of 4096")]
     PageSize(usize),
+    /// So many bytes of it at most lie in memory with too many pages to be searched.
+    #[error(
+        "up to {:.1} MB that it shares with other processes cannot be told from memory that was read and never written; one that was started anew can be read",
+        *.0 as f64 / 1e6
+    )]
+    Indistinct(u64),
     /// Another error.
     #[error("cannot read {file}: {source}")]
     Io { file: String, source: io::Error },

@@ -18,7 +18,11 @@ fn map(gibibytes: u64) -> String {
 }
 
 fn census(folder: &Folder, ruby: &OutsideRuby, more: &[&str]) -> Value {
-    let pid = ruby.pid.to_string();
+    census_of(folder, ruby.pid, more)
+}
+
+fn census_of(folder: &Folder, process: u32, more: &[&str]) -> Value {
+    let pid = process.to_string();
     let ran = folder.run(&[&["explain", pid.as_str(), "--json"][..], more].concat());
     let all: Value = serde_json::from_str(&ran.assert_code(0).out).unwrap();
     all["census"]["processes"][0].clone()
@@ -49,6 +53,52 @@ fn memory_that_was_mapped_and_never_written_is_left_out_and_the_rest_is_exact() 
     // No more is read than before, and what is found is the same but for the objects of the question.
     assert!(present(&after) < present(&before) + (64 << 20), "{after}");
     assert!((held_share(&after) - held_share(&before)).abs() < 0.02, "{after}");
+}
+
+/// Reads many mappings that were never written, as a debugger does that saves a core: each is smaller than that of the heap, and
+/// together they show more pages than the process has.
+const READ_SMALL_MAPPINGS: &str = "require 'fiddle'; long, int = Fiddle::TYPE_LONG, Fiddle::TYPE_INT; \
+     libc = Fiddle::Handle::DEFAULT; \
+     mmap = Fiddle::Function.new(libc['mmap'], [long, long, int, int, int, long], long); \
+     mprotect = Fiddle::Function.new(libc['mprotect'], [long, long, int], int); \
+     memchr = Fiddle::Function.new(libc['memchr'], [long, int, long], long); \
+     256.times.map { at = mmap.call(0, (2 << 20) + 4096, 3, 0x22, -1, 0); \
+       mprotect.call(at + (2 << 20), 4096, 0); memchr.call(at, 1, 2 << 20) }.uniq";
+
+/// Objects that are in use.
+fn objects(census: &Value) -> f64 {
+    let pools = census["heap"]["pools"].as_array().unwrap_or_else(|| panic!("{census}"));
+    pools.iter().map(|pool| pool["live"].as_f64().unwrap()).sum()
+}
+
+fn assert_as_many(after: &Value, before: &Value) {
+    let (after, before) = (objects(after), objects(before));
+    assert!((after / before - 1.0).abs() < 0.02, "{after} objects, not {before}");
+}
+
+#[test]
+fn the_heap_is_whole_where_other_memory_was_read_and_never_written() {
+    require!(Ruby);
+    let folder = Folder::new("read-as-a-whole");
+    let mut ruby = OutsideRuby::start(TestRuby::OnPath);
+    let before = census(&folder, &ruby, &[]);
+    assert_eq!(ruby.eval(READ_SMALL_MAPPINGS), "[0]");
+    assert_as_many(&census(&folder, &ruby, &[]), &before);
+}
+
+#[test]
+fn so_is_that_of_a_child_that_shares_it_with_its_parent() {
+    require!(Ruby);
+    let folder = Folder::new("read-by-a-child");
+    let mut ruby = OutsideRuby::start(TestRuby::OnPath);
+    let before = census(&folder, &ruby, &[]);
+    let child = ruby.eval(&format!(
+        "told, tell = IO.pipe; child = fork {{ tell.puts(({READ_SMALL_MAPPINGS}).to_s); sleep }}; told.gets.chomp + child.to_s"
+    ));
+    let child = child.strip_prefix("[0]").unwrap_or_else(|| panic!("{child}")).parse().unwrap();
+    let after = census_of(&folder, child, &[]);
+    ruby.eval(&format!("Process.kill(:KILL, {child}); Process.wait({child})"));
+    assert_as_many(&after, &before);
 }
 
 #[test]
