@@ -256,10 +256,6 @@ pub(crate) fn open(
     // Before anything is read: carat must not be what drives a container out of memory.
     options.memory.ask(need).map_err(Refused::NoMemory)?;
     let live = open_memory(process, options)?;
-    // A heap of which a part is missing would look like a smaller one.
-    if live.indistinct() > 0 {
-        return Err(Refused::Indistinct(live.indistinct()));
-    }
     // On a kernel where a read unshares a page, reading would cost the tree memory. A page of our own shows it.
     if live.shares_pages() {
         canary::test(&options.proc)?;

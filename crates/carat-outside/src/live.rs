@@ -72,6 +72,9 @@ pub enum OpenMemoryError {
     /// The list of mappings is longer than may be read, in bytes.
     #[error("its list of mappings is longer than {0} bytes")]
     Mappings(u64),
+    /// So many bytes at most that it shares with others cannot be told from the zero page.
+    #[error("up to {0} bytes cannot be told from memory that was read and never written")]
+    Indistinct(u64),
 }
 
 /// How much of a process's memory was searched.
@@ -106,8 +109,6 @@ pub struct LiveMemory {
     burst: Cell<Duration>,
     read_bytes: Cell<u64>,
     unsearched: u64,
-    /// Bytes that it shares with others and that cannot be told from the zero page.
-    indistinct: u64,
     /// Whether the entries of all pages were read at once; else each is read when it is needed.
     searches: bool,
 }
@@ -164,7 +165,6 @@ impl LiveMemory {
             burst: Cell::new(Duration::ZERO),
             read_bytes: Cell::new(0),
             unsearched: 0,
-            indistinct: 0,
             searches,
         };
         memory.load_regions()?;
@@ -194,11 +194,6 @@ impl LiveMemory {
             extent.swapped += region.pages.swapped() * PAGE;
         }
         extent
-    }
-
-    /// Bytes of its memory that are not searched, because they cannot be told from pages that were read and never written.
-    pub const fn indistinct(&self) -> u64 {
-        self.indistinct
     }
 
     /// Whether some of its anonymous pages are mapped by another process too, as after a fork.
@@ -232,7 +227,11 @@ impl LiveMemory {
                 false => self.read_real(region, &mut real),
             };
         }
-        (self.regions, self.unsearched, self.indistinct) = (regions, unsearched, real.indistinct);
+        // A heap of which a part is missing would look like a smaller one.
+        if real.indistinct > 0 {
+            return Err(OpenMemoryError::Indistinct(real.indistinct));
+        }
+        (self.regions, self.unsearched) = (regions, unsearched);
         Ok(())
     }
 

@@ -65,6 +65,7 @@ pub fn refusal(proc: &Path, process: u32, error: OpenMemoryError) -> Refused {
         OpenMemoryError::Gone(process) => Refused::Gone(process),
         OpenMemoryError::PageSize(bytes) => Refused::PageSize(bytes),
         OpenMemoryError::Mappings(bytes) => Refused::Mappings(bytes),
+        OpenMemoryError::Indistinct(bytes) => Refused::Indistinct(bytes),
         OpenMemoryError::Io { file, source } => Refused::Io { file, source },
         OpenMemoryError::Denied { file } => {
             let name = Path::new(&file).file_name().and_then(|name| name.to_str());

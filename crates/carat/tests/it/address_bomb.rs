@@ -102,6 +102,23 @@ fn so_is_that_of_a_child_that_shares_it_with_its_parent() {
 }
 
 #[test]
+fn a_child_is_refused_whose_memory_cannot_be_told_from_much_that_was_only_read() {
+    require!(Ruby);
+    let folder = Folder::new("indistinct");
+    let mut ruby = OutsideRuby::start(TestRuby::OnPath);
+    ruby.eval(&map(4));
+    // Some of it is written before the fork, and all of the first GiB is read behind it.
+    let child = ruby.eval(
+        "memset = Fiddle::Function.new(libc['memset'], [long, int, long], long); memset.call($mapped, 1, 8 << 20); \
+         told, tell = IO.pipe; child = fork { memchr.call($mapped, 2, 1 << 30); tell.puts; sleep }; told.gets; child",
+    );
+    let ran = folder.run(&["explain", &child, "--details"]);
+    ruby.eval(&format!("Process.kill(:KILL, {child}); Process.wait({child})"));
+    ran.assert_says("MB that it shares with other processes cannot be told from memory that was read and never written");
+    assert!(!ran.out.contains("slots of"), "{}", ran.out);
+}
+
+#[test]
 fn a_reading_that_reaches_its_time_says_so_and_gives_no_figure() {
     require!(Ruby);
     let folder = Folder::new("max-time");
