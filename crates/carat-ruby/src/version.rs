@@ -241,8 +241,8 @@ pub const GROWTH_IN_SLOTS_OF_ANY_SIZE: VersionRange = VersionRange::between(V3_4
 /// The heap of each size of slots has a least number of slots of its own (`RUBY_GC_HEAP_0_INIT_SLOTS` …).
 pub const INIT_SLOTS_BY_SIZE: VersionRange = VersionRange::between(V3_3, V4_0);
 /// A minor collection that leaves a heap full lets it grow while it has fewer slots than its least number, and calls for a full
-/// collection otherwise (`gc_sweep_finish_size_pool`, gc.c). The main branch no longer has that bound (`gc_sweep_finish_heap`,
-/// gc/default/default.c, 001b7587); 3.4's own was not read.
+/// collection otherwise (`gc_sweep_finish_size_pool`, gc.c). From 3.4 on there is no such bound (`gc_sweep_finish_heap`,
+/// gc/default/default.c of 3.4.5, and of the main branch, 001b7587).
 pub const GROWS_TO_INIT_SLOTS: VersionRange = VersionRange::between(V3_3, V3_3);
 /// `RUBY_GC_HEAP_GROWTH_MAX_BYTES` took the place of `RUBY_GC_HEAP_GROWTH_MAX_SLOTS`.
 pub const GROWTH_IN_BYTES: VersionRange = VersionRange::from(V4_1);
