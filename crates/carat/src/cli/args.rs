@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// The end of `carat --help`.
 const HELP: &str = "\
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 99 budget broken, 130 stopped by Ctrl-C.
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 undecided, 4 evidence invalid, 99 budget broken, 130 interrupted (Ctrl-C, TERM or HUP).
 
 Examples:
   carat demo

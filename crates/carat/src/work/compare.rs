@@ -117,7 +117,7 @@ fn conclude(
         && let Some(when) = before_the_first_block(&store.trials()?, store.info()?.variants.len())
     {
         let resume = next.resume.unwrap_or_default();
-        output::print_message(&format!("stopped by Ctrl-C before {when}; continue with {resume}"));
+        output::print_message(&format!("interrupted before {when}; continue with {resume}"));
         return Ok(Exit::Interrupted);
     }
     let offered = if ended.is_ok() { next.clone() } else { NextCommands::default() };
@@ -133,7 +133,7 @@ fn conclude(
     let going_on = going_on(&results, &next, &error);
     match error {
         RunError::Interrupted => {
-            output::print_message(&format!("stopped by Ctrl-C: {kept}{going_on}"));
+            output::print_message(&format!("interrupted: {kept}{going_on}"));
             Ok(Exit::Interrupted)
         }
         RunError::TimeOver { .. } => {

@@ -87,7 +87,7 @@ pub(crate) fn conclude_fleet(
         WatchEnd::Looked(look) => conclude(folder, &look, json),
         WatchEnd::Waiting => Ok(Exit::Undecided),
         WatchEnd::Interrupted => {
-            output::print_message("stopped by Ctrl-C; blocks go on, and so does another watch");
+            output::print_message("interrupted; blocks go on, and so does another watch");
             Ok(Exit::Interrupted)
         }
     }

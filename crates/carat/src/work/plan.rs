@@ -32,9 +32,7 @@ impl Pilot {
         let (store, ended) = run_trials(prepare_experiment(request)?, None)?;
         if matches!(ended, Err(RunError::Interrupted)) {
             let kept = count(store.trials()?.len(), "finished trial");
-            output::print_message(&format!(
-                "stopped by Ctrl-C: {kept} kept; continue with {again}"
-            ));
+            output::print_message(&format!("interrupted: {kept} kept; continue with {again}"));
             return Ok(Exit::Interrupted);
         }
         ended?;

@@ -75,7 +75,7 @@ pub(crate) fn search(mut request: SearchRequest) -> anyhow::Result<Exit> {
     let found = tune(&spec, &options, &mut host);
     if host.interrupted {
         let again = continuing(&request, &folder);
-        output::print_message(&format!("stopped by Ctrl-C; continue with: {again}"));
+        output::print_message(&format!("interrupted; continue with: {again}"));
         return Ok(Exit::Interrupted);
     }
     match found {

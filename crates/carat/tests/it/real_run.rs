@@ -308,7 +308,7 @@ fn ctrl_c_in_every_phase_cleans_up_and_explains_how_to_resume() {
         let (folder, child) = started_and_started_and_held_in(phase, "ctrl-c");
         signal(&child, Signal::INT);
         let ran = finish(child);
-        ran.assert_code(130).assert_says("stopped by Ctrl-C").assert_says("--resume");
+        ran.assert_code(130).assert_says("interrupted").assert_says("--resume");
         folder.assert_nothing_left();
     }
 }
@@ -342,7 +342,7 @@ fn a_second_ctrl_c_ends_the_wait_for_whatever_ignores_term() {
             std::thread::sleep(std::time::Duration::from_millis(100));
             child.try_wait().unwrap().is_some()
         });
-        finish(child).assert_code(130).assert_says("stopped by Ctrl-C");
+        finish(child).assert_code(130).assert_says("interrupted");
         folder.assert_nothing_left();
     }
 }
@@ -359,7 +359,7 @@ fn ctrl_c_ends_the_idle_time_at_once() {
     });
     signal(&child, Signal::INT);
     let ran = finish(child);
-    ran.assert_code(130).assert_says("stopped by Ctrl-C").assert_says("--resume");
+    ran.assert_code(130).assert_says("interrupted").assert_says("--resume");
     folder.assert_nothing_left();
 }
 

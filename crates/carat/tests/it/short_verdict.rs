@@ -26,7 +26,7 @@ fn stopped_before_a_trial_ended_is_one_line_with_the_command_that_continues() {
     wait_until("the results file exists", || folder.path("fake.carat").exists());
     signal(&child, Signal::INT);
     let ran = finish(child);
-    let line = "stopped by Ctrl-C before a trial ended; continue with \
+    let line = "interrupted before a trial ended; continue with \
         carat compare fake.toml -o fake.carat --resume\n";
     ran.assert_code(130).assert_says(line);
     assert!(ran.out.is_empty() && !folder.path("fake.html").exists(), "{ran:?}");
@@ -43,7 +43,7 @@ fn stopped_in_the_warm_up_block_is_one_line_too() {
     signal(&child, Signal::INT);
     let rest: Vec<String> = said.collect();
     let ran = finish(child);
-    let line = "stopped by Ctrl-C before the end of the first block: 1 finished trial kept; \
+    let line = "interrupted before the end of the first block: 1 finished trial kept; \
         continue with carat compare fake.toml -o fake.carat --resume";
     assert_eq!((ran.code, rest.last().map(String::as_str)), (Some(130), Some(line)), "{rest:?}");
     assert!(ran.out.is_empty() && !folder.path("fake.html").exists(), "{ran:?}");
@@ -152,7 +152,7 @@ fn a_pilot_that_ctrl_c_ended_names_the_command_which_continues_it() {
     wait_until("the results file exists", || folder.path("a b.carat").exists());
     signal(&child, Signal::INT);
     finish(child).assert_code(130).assert_says(
-        "stopped by Ctrl-C: 0 finished trials kept; continue with carat plan fake.toml --pilot 5 -o 'a b.carat'\n",
+        "interrupted: 0 finished trials kept; continue with carat plan fake.toml --pilot 5 -o 'a b.carat'\n",
     );
 }
 

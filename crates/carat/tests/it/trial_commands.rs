@@ -102,7 +102,7 @@ fn ctrl_c_under_load_and_while_preparing_runs_the_cleanup() {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until(name, || folder.path("marks").join(mark).exists());
         signal(&child, Signal::INT);
-        finish(child).assert_code(130).assert_says("stopped by Ctrl-C");
+        finish(child).assert_code(130).assert_says("interrupted");
         assert_eq!(order(&folder), ["cleanup"], "{name}");
         folder.assert_nothing_left();
     }
@@ -227,6 +227,6 @@ fn ctrl_c_stops_the_command_that_drives_the_load() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the command runs", || folder.path("up").exists());
     signal(&child, Signal::INT);
-    finish(child).assert_code(130).assert_says("stopped by Ctrl-C");
+    finish(child).assert_code(130).assert_says("interrupted");
     folder.assert_nothing_left();
 }

@@ -43,7 +43,7 @@ pub enum RunError {
         detail: String,
     },
     /// The user requested to stop.
-    #[error("stopped by Ctrl-C")]
+    #[error("interrupted")]
     Interrupted,
     /// The time that was given is over, or too short for another block.
     #[error("the next block takes about {} s, and {} s are left", needed.as_secs(), left.as_secs())]

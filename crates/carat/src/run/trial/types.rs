@@ -81,7 +81,7 @@ pub struct TrialProgress {
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// The user requested to stop.
-    #[error("stopped by Ctrl-C")]
+    #[error("interrupted")]
     Interrupted,
     /// The server or a service cannot be started.
     #[error("{what}: {source}")]
