@@ -155,14 +155,18 @@ impl Words<'_> {
         tally.kind()
     }
 
-    /// Whether text lies in a chunk or in what a file was loaded to, up to its end.
+    /// Whether an address is that of text, up to its end: in a chunk that was made for it, or in what a file was loaded to.
     fn is_text(&self, at: u64) -> bool {
-        let room = self.chunk_at(at).map(|(_, chunk)| chunk.user_end() - at);
-        let room = room.or_else(|| self.is_static(at).then_some(LONGEST_TEXT));
-        let bytes = room.and_then(|room| self.memory.copy(at, room.min(LONGEST_TEXT)));
-        let bytes = bytes.unwrap_or_default();
+        let chunk = self.chunk_at(at).map(|(_, chunk)| chunk);
+        if chunk.is_none() && !self.is_static(at) {
+            return false;
+        }
+        let room = chunk.map_or(LONGEST_TEXT, |chunk| chunk.user_end() - at);
+        let bytes = self.memory.copy(at, room.min(LONGEST_TEXT)).unwrap_or_default();
         let end = bytes.iter().position(|byte| !(b' '..=b'~').contains(byte));
-        end.is_some_and(|end| end > 0 && bytes[end] == 0)
+        // A struct may begin with its name.
+        let fits = |end: usize| chunk.is_none_or(|chunk| chunk.fits(end as u64 + 1));
+        end.is_some_and(|end| end > 0 && bytes[end] == 0 && fits(end))
     }
 
     /// The chunks of the lists of numbers in a table, if it is that of the places of loaded features (`loaded_features_index`, load.c):

@@ -25,6 +25,22 @@ impl MarkedProcess {
         table
     }
 
+    /// A table with sixteen keys, chunks of so many bytes that begin with this text, to which a root leads.
+    fn names(&mut self, text: &[u8], bytes: u64) {
+        let [table, entries] = [0x50, 0x190].map(|size| self.chunk(size));
+        let words = [4, C_LIBRARY + 0x100, 16, 0, 0, 16, entries];
+        for (number, word) in (0..).zip(words) {
+            self.word(table + number * 8, word);
+        }
+        for number in 0..16 {
+            let name = self.chunk(bytes);
+            self.made.memory.write(name, text);
+            self.word(name + 8, KEPT);
+            self.word(entries + number * 24 + 8, name);
+        }
+        self.word(ROOTS, table);
+    }
+
     /// Maps the data of a library; returns their address.
     fn library(&mut self, path: &str) -> u64 {
         const DATA: u64 = 0x7fe0_0000_0000;
@@ -144,7 +160,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 47] = [
+const WEAK: [(&str, WeakCase); 48] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -453,18 +469,10 @@ const WEAK: [(&str, WeakCase); 47] = [
         process.word(ROOTS, list);
     }),
     ("what stands behind the names of encodings", |process, sound| {
-        let [table, entries] = [0x50, 0x190].map(|size| process.chunk(size));
-        let words = [4, C_LIBRARY + 0x100, 16, 0, 0, 16, entries];
-        for (number, word) in (0..).zip(words) {
-            process.word(table + number * 8, word);
-        }
-        for number in 0..16 {
-            let name = process.chunk(0x20);
-            process.made.memory.write(name, if sound { b"PCK\0" } else { b"PCK\x01" });
-            process.word(name + 8, KEPT);
-            process.word(entries + number * 24 + 8, name);
-        }
-        process.word(ROOTS, table);
+        process.names(if sound { b"PCK\0" } else { b"PCK\x01" }, 0x20);
+    }),
+    ("what stands behind names, but not in structs that begin with one", |process, sound| {
+        process.names(b"PCK\0", if sound { 0x20 } else { 0x40 });
     }),
     ("the code of the compiler", |process, sound| {
         let (_, tables) = process.compiled();
