@@ -7,7 +7,7 @@ use crate::copy::CopiedMemory;
 use crate::elf::RubyAnchors;
 use crate::heap::{
     ClassCount, ClassId, ClassNames, ClassPlaces, CountRequest, Heap, HeapCensus, HeapLeftOut,
-    SlotHead, SlotType, count,
+    HeapUnknown, SlotHead, SlotType, count,
 };
 use crate::jit::{Jit, JitCensus};
 use crate::live::{LiveMemory, Pacing};
@@ -23,6 +23,7 @@ use crate::reach::told::tells;
 use crate::reach::{Reach, ReachUnknown, reach, told_chunks};
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
+use crate::swapped::{or_in_swap, without_swapped};
 use crate::who::{WhoCensus, WhoFound, WhoRequest, WhoSources, find_who, who_need};
 use carat_ruby::version::V2_7;
 use rustix::time::{ClockId, clock_gettime};
@@ -300,10 +301,12 @@ fn parts(
     options: &LookOptions,
     census: &mut Census,
 ) {
+    let options = &without_swapped(memory, options, census);
     let mut names = None;
     let mut heap = match complete(memory, Heap::find(memory, anchors.version)) {
         Ok(heap) => Some(heap),
         Err(reason) => {
+            let reason = or_in_swap(memory, reason);
             let wanted = [
                 (CensusPart::Heap, true),
                 (CensusPart::Classes, options.classes),
@@ -367,12 +370,15 @@ fn heap_parts(
     }
     let request = CountRequest { names: names.as_mut(), class: options.class.as_deref() };
     let counted = count(memory, heap, request);
-    if let Some(stopped) = memory.stopped() {
+    let stopped = memory.stopped().map(|stopped| stopped.to_string());
+    // Otherwise what looked like its pages were none.
+    let none = || or_in_swap(memory, HeapUnknown::NoPages.to_string());
+    if let Some(reason) = stopped.or_else(|| (counted.heap.slots == 0).then(none)) {
         let wanted =
             [(CensusPart::Classes, options.classes), (CensusPart::Class, options.class.is_some())];
-        census.unknown(CensusPart::Heap, stopped);
+        census.unknown(CensusPart::Heap, &reason);
         for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
-            census.unknown(part, stopped);
+            census.unknown(part, &reason);
         }
         return names;
     }
@@ -534,7 +540,7 @@ fn who_part(
                 }
             }
         }
-        Err(reason) => census.unknown(CensusPart::Who, reason),
+        Err(reason) => census.unknown(CensusPart::Who, or_in_swap(memory, reason)),
     }
 }
 

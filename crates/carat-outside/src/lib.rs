@@ -58,5 +58,6 @@ pub mod readings;
 mod real_pages;
 pub mod refusal;
 pub mod serving;
+mod swapped;
 pub mod unshared;
 pub mod who;

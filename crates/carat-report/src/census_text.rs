@@ -262,7 +262,8 @@ fn write_cost(out: &mut String, census: &Census) -> fmt::Result {
         "  {memory} of memory, {read} read in {time}, {cpu} of processor time; nothing was stopped or written"
     )?;
     if cost.swapped_bytes > 0 {
-        writeln!(out, "  {} in swap were not read", Bytes(cost.swapped_bytes))?;
+        let swapped = Bytes(cost.swapped_bytes);
+        writeln!(out, "  {swapped} in swap were not read: what is there is not counted")?;
     }
     if cost.unsearched_bytes > 0 {
         writeln!(

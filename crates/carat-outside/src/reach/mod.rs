@@ -35,6 +35,7 @@ use crate::malloc::ChunkTable;
 use crate::memory::Memory;
 use crate::number_set::NumberSet;
 use crate::owners::{ReachCensus, ThreadPlace};
+use crate::swapped::in_swap;
 use carat_ruby::version::{KNOWN_REFERENCES, RubyVersion};
 use compiled::Compiled;
 use contexts::Context;
@@ -68,6 +69,13 @@ pub enum ReachUnknown {
          are those of slots"
     )]
     Told,
+    /// So many bytes are in swap, which is not read.
+    #[error(
+        "{:.2} MB of its memory is in swap, which is not read: objects there are not counted, and what they lead to is not known; \
+         `swapoff -a` brings it back where there is room",
+        *.0 as f64 / 1e6
+    )]
+    Swapped(u64),
 }
 
 /// Classes that every collection reaches.
@@ -168,6 +176,9 @@ impl Reach<'_> {
     pub(crate) fn is_whole(&self) -> Result<(), ReachUnknown> {
         if self.words().chunks.is_told() {
             return Err(ReachUnknown::Told);
+        }
+        if let Some(unknown) = in_swap(self.words().memory) {
+            return Err(unknown);
         }
         match self.moved {
             0 => Ok(()),

@@ -449,6 +449,19 @@ fn a_class_tells_its_constants_if_their_table_has_as_many_names_as_it_says() {
 }
 
 #[test]
+fn what_is_in_swap_leaves_garbage_unknown() {
+    const ELSEWHERE: u64 = 0x7f70_0000_0000;
+    for (is_swapped, expected) in [(false, Ok(())), (true, Err(ReachUnknown::Swapped(PAGE)))] {
+        let mut process = MarkedProcess::new().with_thread();
+        process.made.memory.map_anonymous(ELSEWHERE, ELSEWHERE + 2 * PAGE);
+        if is_swapped {
+            process.made.memory.swap_out(ELSEWHERE + PAGE);
+        }
+        assert_eq!(process.reach().map(drop), expected);
+    }
+}
+
+#[test]
 fn what_is_told_alone_leaves_garbage_unknown() {
     let process = MarkedProcess::new().with_thread();
     let whole = process.learned(|memory, heap, chunks, anchors| {

@@ -224,14 +224,14 @@ pub(super) fn draft_of(
     census: WhoCensus,
 ) -> Result<WhoDraft, WhoUnknown> {
     let ways = Ways::find(names, names, object);
+    let knows_garbage = census.garbage_objects.is_some();
     // Whatever is kept in a way that is not known would not go.
-    let alone = (!census.slots_only).then(|| {
+    let alone = knows_garbage.then(|| {
         let dominators = Dominators::find(names);
         let retained = Retained::sum(names, &dominators);
         (dominators, retained)
     });
     let alone = alone.as_ref();
-    let knows_garbage = census.garbage_objects.is_some();
     let found = WhoFinder { names, ways: &ways, alone, knows_garbage };
     let ids = found.class_ids();
     let sums = found.sums(&ids);

@@ -12,6 +12,7 @@ use crate::need::MemoryNeed;
 use crate::owners::read_threads;
 use crate::reach::Recorded;
 use crate::refusal::Refused;
+use crate::swapped::in_swap;
 use crate::who::nodes::Nodes;
 use crate::who::search::{WhoRequest, WhoSources, WhoUnknown, unnamed, who_need, with_names};
 use std::io::{self, Write};
@@ -58,6 +59,10 @@ pub fn dump_heap(
     out: &mut dyn Write,
 ) -> Result<DumpSums, DumpError> {
     let (mut live, anchors) = open(process, options)?;
+    // A line would be missing for each of its objects.
+    if let Some(reason) = in_swap(&live) {
+        return Err(unknown(reason));
+    }
     let room = |need| options.memory.ask(need).map_err(DumpError::Unknown);
     // Asked for step by step: the sizes of the later tables are only known from the copy.
     room(CopiedMemory::need(process, &live))?;
