@@ -6,7 +6,7 @@ use crate::question::{Question, VariantComparison};
 use crate::warning::Warning;
 use carat_model::memory::tracked_memory;
 use carat_model::metric::{self, METRICS};
-use carat_model::{Conclusion, Outcome, Role, Trial, Unit};
+use carat_model::{Bytes, Conclusion, Outcome, Role, Trial, Unit};
 use carat_stats::summary::median;
 use carat_stats::{diagnose, summary};
 
@@ -35,6 +35,7 @@ impl Diagnostics<'_> {
         warnings.extend(self.dropped_blocks(dropped));
         // Collections and late rises explain differences of memory, not of time.
         if self.is_about_memory() {
+            warnings.extend(self.in_swap());
             warnings.extend(self.late_rises());
             warnings.extend(self.collections());
         }
@@ -98,6 +99,17 @@ impl Diagnostics<'_> {
 
     fn is_about_memory(&self) -> bool {
         metric::find(&self.question.primary).is_some_and(|primary| primary.unit == Unit::Bytes)
+    }
+
+    /// No figure of memory has what is in swap, so the variant that needs most may look like the smallest.
+    fn in_swap(&self) -> Option<Warning> {
+        let most = |variant: &String| {
+            let swapped =
+                self.valid(variant).filter_map(|trial| most_swapped(trial, self.question.margin));
+            Some((variant.clone(), swapped.max()?))
+        };
+        let variants: Vec<_> = self.question.variants.iter().filter_map(most).collect();
+        (!variants.is_empty()).then_some(Warning::InSwap { variants })
     }
 
     /// Where memory still rises when the load ends, a comparison shows progress rather than requirements.
@@ -210,6 +222,16 @@ impl Diagnostics<'_> {
 }
 
 /// The rise of the memory of one trial at the end of its load, as a share.
+/// Most memory of a trial in swap, where it is more than this share of what is not.
+fn most_swapped(trial: &Trial, share: f64) -> Option<Bytes> {
+    let memory = tracked_memory(&trial.samples);
+    let swapped = trial.samples.iter().filter_map(|sample| {
+        let (swap, memory) = (sample.swap?, memory(sample)?);
+        (swap.0 as f64 > share * memory.0 as f64).then_some(swap)
+    });
+    swapped.max()
+}
+
 fn late_rise(trial: &Trial) -> Option<f64> {
     // A command that ends by itself has no load that could go on until its memory levels off.
     trial.load.as_ref()?;
@@ -230,7 +252,7 @@ mod tests {
     use super::*;
     use crate::judge::tests::judge;
     use crate::pairs::tests::trial;
-    use carat_model::{Bytes, LoadReport, Sample};
+    use carat_model::{LoadReport, Sample};
     use carat_stats::simulate::{Noise, SeededRng};
 
     const RSS: &str = "memory.rss.final";
@@ -312,6 +334,23 @@ mod tests {
         };
         assert!(warnings.iter().any(is), "{warnings:?}");
         assert!(warnings.contains(&Warning::TooManyDropped { dropped: 8, blocks: 30 }));
+    }
+
+    #[test]
+    fn memory_in_swap_causes_a_warning_from_the_margin_on() {
+        let mut trials = equal(Noise::Normal);
+        let one = trials.iter().position(|trial| trial.variant == "b").unwrap();
+        let rss = Some(Bytes(100_000_000));
+        let mut question = Question::new(&["a", "b"], RSS);
+        question.margin = 0.02;
+        for (swapped, is_told) in [(0, false), (2_000_000, false), (2_000_001, true)] {
+            let swap = Some(Bytes(swapped));
+            trials[one].samples =
+                vec![Sample { rss, swap, ..Sample::default() }, Sample::default()];
+            let told = Warning::InSwap { variants: vec![("b".to_owned(), Bytes(swapped))] };
+            let warnings = judge(&question, &trials).warnings;
+            assert_eq!(warnings.contains(&told), is_told, "{warnings:?}");
+        }
     }
 
     #[test]

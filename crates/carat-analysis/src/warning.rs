@@ -1,5 +1,6 @@
 //! Warnings about a judgement.
 
+use carat_model::Bytes;
 use carat_model::metric::{self, phrase};
 use std::fmt;
 
@@ -28,6 +29,11 @@ pub enum Warning {
         /// Blocks in which some trial did not count.
         dropped: u32,
         blocks: u32,
+    },
+    /// Servers had memory in swap, which is in no figure of memory.
+    InSwap {
+        /// Each such variant with the most that a trial had there.
+        variants: Vec<(String, Bytes)>,
     },
     /// Memory still rose when the load ended.
     StillRising {
@@ -97,6 +103,15 @@ impl fmt::Display for Warning {
                 f,
                 "{dropped} of {blocks} blocks did not count; use a quieter machine or a lighter load"
             ),
+            Self::InSwap { variants } => {
+                let variants = variants.iter().map(|(variant, most)| format!("{variant} {most}"));
+                write!(
+                    f,
+                    "memory of servers was in swap, which no figure of memory has (up to {}); stop other programs or take a \
+                     machine with more memory",
+                    variants.collect::<Vec<String>>().join(", ")
+                )
+            }
             Self::StillRising { rises } => {
                 let rises =
                     rises.iter().map(|(variant, rise)| format!("{variant} {}", percent(*rise)));
@@ -251,6 +266,10 @@ mod tests {
                 "read the logs",
             ),
             (Warning::TooManyDropped { dropped: 5, blocks: 20 }, "quieter machine"),
+            (
+                Warning::InSwap { variants: vec![("b".into(), Bytes(3_000_000))] },
+                "(up to b 3.00 MB); stop",
+            ),
             (Warning::StillRising { rises }, "load (jemalloc 1.00 %, b 0.20 %); raise `requests`"),
             (
                 collects_differently(),
