@@ -23,7 +23,7 @@ use crate::reach::told::tells;
 use crate::reach::{Reach, ReachUnknown, reach, told_chunks};
 use crate::refusal::{Refused, refusal};
 use crate::serving::{ServingMalloc, serving_malloc};
-use crate::swapped::{or_in_swap, without_swapped};
+use crate::swapped::{in_swap, or_in_swap};
 use crate::who::{WhoCensus, WhoFound, WhoRequest, WhoSources, find_who, who_need};
 use carat_ruby::version::V2_7;
 use rustix::time::{ClockId, clock_gettime};
@@ -201,6 +201,15 @@ impl Census {
         }
     }
 
+    /// Why the objects of classes are unknown, as far as they were asked for.
+    fn no_classes(&mut self, options: &LookOptions, reason: &str) {
+        let wanted =
+            [(CensusPart::Classes, options.classes), (CensusPart::Class, options.class.is_some())];
+        for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
+            self.unknown(part, reason);
+        }
+    }
+
     /// Why a part could not be told; `None` if it was not requested or was told.
     pub fn reason(&self, part: CensusPart) -> Option<&str> {
         let found = self.unknown.iter().find(|unknown| unknown.part == part);
@@ -307,17 +316,9 @@ fn parts(
         Ok(heap) => Some(heap),
         Err(reason) => {
             let reason = or_in_swap(memory, reason);
-            let wanted = [
-                (CensusPart::Heap, true),
-                (CensusPart::Classes, options.classes),
-                (CensusPart::Class, options.class.is_some()),
-                (CensusPart::Owners, options.owners),
-                (CensusPart::Reach, options.reach),
-                (CensusPart::Who, options.who.is_some()),
-            ];
-            for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
-                census.unknown(part, &reason);
-            }
+            census.unknown(CensusPart::Heap, &reason);
+            census.no_classes(options, &reason);
+            census.no_holders(options, &reason);
             None
         }
     };
@@ -337,6 +338,23 @@ fn parts(
     if wants_chunks {
         holder_parts(memory, anchors, options, census, (&heap, names.as_mut(), load));
     }
+}
+
+/// What can be told of a process of which a part is in swap: who keeps the objects that are in memory, but neither how many a class has
+/// nor what nobody keeps.
+pub(crate) fn without_swapped(
+    memory: &dyn Memory,
+    options: &LookOptions,
+    census: &mut Census,
+) -> LookOptions {
+    let Some(reason) = in_swap(memory).map(|reason| reason.to_string()) else {
+        return options.clone();
+    };
+    census.no_classes(options, &reason);
+    // Also garbage where it is not asked for: no other question tells it.
+    census.no_holders(&LookOptions { reach: true, who: None, ..options.clone() }, &reason);
+    let none = LookOptions { classes: false, class: None, owners: false, ..options.clone() };
+    LookOptions { reach: false, ..none }
 }
 
 /// What was found out, unless the time was over before its end.
@@ -374,12 +392,8 @@ fn heap_parts(
     // Otherwise what looked like its pages were none.
     let none = || or_in_swap(memory, HeapUnknown::NoPages.to_string());
     if let Some(reason) = stopped.or_else(|| (counted.heap.slots == 0).then(none)) {
-        let wanted =
-            [(CensusPart::Classes, options.classes), (CensusPart::Class, options.class.is_some())];
         census.unknown(CensusPart::Heap, &reason);
-        for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
-            census.unknown(part, &reason);
-        }
+        census.no_classes(options, &reason);
         return names;
     }
     if counted.heap.ages.is_none() {

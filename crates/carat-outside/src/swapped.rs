@@ -1,6 +1,5 @@
 //! What is unknown of a process of which a part is in swap: reading that would bring it back, which changes the process.
 
-use crate::census::{Census, CensusPart, LookOptions};
 use crate::memory::{Memory, PAGE};
 use crate::reach::ReachUnknown;
 
@@ -15,30 +14,9 @@ pub(crate) fn or_in_swap(memory: &dyn Memory, reason: String) -> String {
     in_swap(memory).map_or(reason, |reason| reason.to_string())
 }
 
-/// What can be told: who keeps the objects that are in memory, but neither how many a class has nor what nobody keeps.
-pub(crate) fn without_swapped(
-    memory: &dyn Memory,
-    options: &LookOptions,
-    census: &mut Census,
-) -> LookOptions {
-    let Some(reason) = in_swap(memory) else { return options.clone() };
-    let wanted = [
-        (CensusPart::Classes, options.classes),
-        (CensusPart::Class, options.class.is_some()),
-        (CensusPart::Owners, options.owners),
-        // Also where it is not asked for: no other question tells it.
-        (CensusPart::Reach, true),
-    ];
-    for (part, _) in wanted.into_iter().filter(|(_, wanted)| *wanted) {
-        census.unknown(part, &reason);
-    }
-    let none = LookOptions { classes: false, class: None, owners: false, ..options.clone() };
-    LookOptions { reach: false, ..none }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::census::{Census, LookOptions, without_swapped};
     use crate::fake::FakeMemory;
 
     #[test]
