@@ -221,7 +221,6 @@ impl Diagnostics<'_> {
     }
 }
 
-/// The rise of the memory of one trial at the end of its load, as a share.
 /// Most memory of a trial in swap, where it is more than this share of what is not.
 fn most_swapped(trial: &Trial, share: f64) -> Option<Bytes> {
     let memory = tracked_memory(&trial.samples);
@@ -232,6 +231,7 @@ fn most_swapped(trial: &Trial, share: f64) -> Option<Bytes> {
     swapped.max()
 }
 
+/// The rise of the memory of one trial at the end of its load, as a share.
 fn late_rise(trial: &Trial) -> Option<f64> {
     // A command that ends by itself has no load that could go on until its memory levels off.
     trial.load.as_ref()?;

@@ -48,7 +48,8 @@ impl KernelCounts {
     }
 }
 
-fn bytes_of(status: &str, name: &str) -> Option<u64> {
+/// The bytes of the first line that begins with this name.
+pub(crate) fn bytes_of(status: &str, name: &str) -> Option<u64> {
     let value = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)

@@ -4,7 +4,7 @@
 //! It costs nothing and has nothing to find, and it looks like a page that other processes map too.
 
 use crate::bytes::word_in;
-use crate::counts::KernelCounts;
+use crate::counts::{KernelCounts, bytes_of};
 use crate::hash::AddressMap;
 use crate::memory::{MemoryRegion, PAGE, PageEntry, PageTable};
 use std::fs::File;
@@ -134,13 +134,11 @@ fn anonymous_pages(smaps: impl Read) -> AddressMap<u64> {
     let mut at = None;
     for line in BufReader::new(smaps).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
-        let Some((first, rest)) = line.split_once([' ', '\t']) else { continue };
-        if let Some((start, _)) = first.split_once('-') {
+        if let Some(bytes) = bytes_of(&line, "Anonymous:") {
+            found.extend(at.map(|at| (at, bytes / PAGE)));
+        } else if let Some((start, _)) = line.split(' ').next().and_then(|all| all.split_once('-'))
+        {
             at = u64::from_str_radix(start, 16).ok();
-        } else if first == "Anonymous:" {
-            let kibibytes: Option<u64> =
-                rest.trim().strip_suffix("kB").and_then(|kb| kb.trim().parse().ok());
-            found.extend(at.zip(kibibytes.map(|kibibytes| kibibytes * 1024 / PAGE)));
         }
     }
     found

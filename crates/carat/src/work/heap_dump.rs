@@ -134,12 +134,9 @@ fn write_profile(
     let census = reading.processes.first().context("nothing was read")?;
     let kept = census.who.as_ref().and_then(|who| who.kept.as_ref());
     // A part of it would look like all of it.
-    if census.cost.swapped_bytes > 0 {
-        let swapped = Bytes(census.cost.swapped_bytes);
-        bail!("{swapped} of process {} is in swap, which is not read", request.process);
-    }
-    let Some(kept) = kept else {
-        let reason = census.reason(CensusPart::Who).unwrap_or("it was not found out");
+    let Some(kept) = kept.filter(|_| census.cost.swapped_bytes == 0) else {
+        let reason = census.reason(CensusPart::Who).or_else(|| census.reason(CensusPart::Reach));
+        let reason = reason.unwrap_or("it was not found out");
         bail!("what process {} keeps is unknown: {reason}", request.process);
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

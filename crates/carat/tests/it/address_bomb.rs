@@ -5,14 +5,18 @@ use crate::outside_ruby::OutsideRuby;
 use crate::support::Folder;
 use serde_json::Value;
 
+/// Functions of the C library.
+const FUNCTIONS: &str = "require 'fiddle'; long, int = Fiddle::TYPE_LONG, Fiddle::TYPE_INT; \
+     libc = Fiddle::Handle::DEFAULT; \
+     mmap = Fiddle::Function.new(libc['mmap'], [long, long, int, int, int, long], long); \
+     mprotect = Fiddle::Function.new(libc['mprotect'], [long, long, int], int); \
+     memset = Fiddle::Function.new(libc['memset'], [long, int, long], long); \
+     memchr = Fiddle::Function.new(libc['memchr'], [long, int, long], long);";
+
 /// Maps so many GiB, and reads the first one of them once: its pages are the kernel's zero page.
 fn map(gibibytes: u64) -> String {
     format!(
-        "require 'fiddle'; long, int = Fiddle::TYPE_LONG, Fiddle::TYPE_INT; \
-         libc = Fiddle::Handle::DEFAULT; \
-         mmap = Fiddle::Function.new(libc['mmap'], [long, long, int, int, int, long], long); \
-         $mapped = mmap.call(0, {gibibytes} << 30, 3, 0x4022, -1, 0); \
-         memchr = Fiddle::Function.new(libc['memchr'], [long, int, long], long); \
+        "{FUNCTIONS} $mapped = mmap.call(0, {gibibytes} << 30, 3, 0x4022, -1, 0); \
          memchr.call($mapped, 1, 1 << 30)"
     )
 }
@@ -57,13 +61,12 @@ fn memory_that_was_mapped_and_never_written_is_left_out_and_the_rest_is_exact() 
 
 /// Reads many mappings that were never written, as a debugger does that saves a core: each is smaller than that of the heap, and
 /// together they show more pages than the process has.
-const READ_SMALL_MAPPINGS: &str = "require 'fiddle'; long, int = Fiddle::TYPE_LONG, Fiddle::TYPE_INT; \
-     libc = Fiddle::Handle::DEFAULT; \
-     mmap = Fiddle::Function.new(libc['mmap'], [long, long, int, int, int, long], long); \
-     mprotect = Fiddle::Function.new(libc['mprotect'], [long, long, int], int); \
-     memchr = Fiddle::Function.new(libc['memchr'], [long, int, long], long); \
-     256.times.map { at = mmap.call(0, (2 << 20) + 4096, 3, 0x22, -1, 0); \
-       mprotect.call(at + (2 << 20), 4096, 0); memchr.call(at, 1, 2 << 20) }.uniq";
+fn read_small_mappings() -> String {
+    format!(
+        "{FUNCTIONS} 256.times.map {{ at = mmap.call(0, (2 << 20) + 4096, 3, 0x22, -1, 0); \
+         mprotect.call(at + (2 << 20), 4096, 0); memchr.call(at, 1, 2 << 20) }}.uniq"
+    )
+}
 
 /// Objects that are in use.
 fn objects(census: &Value) -> f64 {
@@ -82,7 +85,7 @@ fn the_heap_is_whole_where_other_memory_was_read_and_never_written() {
     let folder = Folder::new("read-as-a-whole");
     let mut ruby = OutsideRuby::start(TestRuby::OnPath);
     let before = census(&folder, &ruby, &[]);
-    assert_eq!(ruby.eval(READ_SMALL_MAPPINGS), "[0]");
+    assert_eq!(ruby.eval(&read_small_mappings()), "[0]");
     assert_as_many(&census(&folder, &ruby, &[]), &before);
 }
 
@@ -93,7 +96,8 @@ fn so_is_that_of_a_child_that_shares_it_with_its_parent() {
     let mut ruby = OutsideRuby::start(TestRuby::OnPath);
     let before = census(&folder, &ruby, &[]);
     let child = ruby.eval(&format!(
-        "told, tell = IO.pipe; child = fork {{ tell.puts(({READ_SMALL_MAPPINGS}).to_s); sleep }}; told.gets.chomp + child.to_s"
+        "told, tell = IO.pipe; child = fork {{ tell.puts(({}).to_s); sleep }}; told.gets.chomp + child.to_s",
+        read_small_mappings()
     ));
     let child = child.strip_prefix("[0]").unwrap_or_else(|| panic!("{child}")).parse().unwrap();
     let after = census_of(&folder, child, &[]);
@@ -109,7 +113,7 @@ fn a_child_is_refused_whose_memory_cannot_be_told_from_much_that_was_only_read()
     ruby.eval(&map(4));
     // Some of it is written before the fork, and all of the first GiB is read behind it.
     let child = ruby.eval(
-        "memset = Fiddle::Function.new(libc['memset'], [long, int, long], long); memset.call($mapped, 1, 8 << 20); \
+        "memset.call($mapped, 1, 8 << 20); \
          told, tell = IO.pipe; child = fork { memchr.call($mapped, 2, 1 << 30); tell.puts; sleep }; told.gets; child",
     );
     let ran = folder.run(&["explain", &child, "--details"]);
