@@ -8,8 +8,19 @@ use std::path::Path;
 /// adds them (`TASK_RSS_EVENTS_THRESH`, mm/memory.c, up to Linux 6.1; later each processor some).
 const UNCOUNTED: u64 = 64 << 20;
 
-/// Bytes of addresses beside those of resident pages that the kernel may walk over for `smaps`, meanwhile the process can map nothing.
+/// Bytes of addresses beside those of resident pages that the kernel may walk over for `smaps`: about a second.
 const COVERED: u64 = 128 << 30;
+
+/// Bytes of addresses that page tables of so many bytes (`VmPTE`, proc_pid_status(5)) cover: an entry of eight bytes for each page.
+pub fn covered(page_tables: u64) -> u64 {
+    page_tables.saturating_mul(PAGE / 8)
+}
+
+/// Whether the kernel walks over page tables that cover so many bytes, of which so many are resident, within about a second.
+/// It does for `smaps`, `smaps_rollup` and `pagemap`, and meanwhile the process can map no memory.
+pub fn is_walked_in_time(covered: u64, resident: u64) -> bool {
+    covered.saturating_sub(resident) <= COVERED
+}
 
 /// Counts of `/proc/PID/status` (proc_pid_status(5)), in bytes; `None` for a process without memory, such as one that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,10 +46,9 @@ impl KernelCounts {
         })
     }
 
-    /// Whether the kernel walks over all page tables, with an entry of eight bytes for each page, within about a second.
+    /// Whether the kernel walks over all page tables in time; also where neither figure is known.
     pub(crate) fn is_walked_in_time(&self) -> bool {
-        let covered = self.page_tables.unwrap_or(0).saturating_mul(PAGE / 8);
-        covered.saturating_sub(self.resident.unwrap_or(0)) <= COVERED
+        is_walked_in_time(covered(self.page_tables.unwrap_or(0)), self.resident.unwrap_or(0))
     }
 
     fn of(status: &str) -> Self {

@@ -34,7 +34,7 @@ pub mod bytes;
 pub mod canary;
 pub mod census;
 pub mod copy;
-mod counts;
+pub mod counts;
 pub mod denied;
 pub mod elf;
 pub mod fake;

@@ -7,7 +7,7 @@ use crate::observe::directory::Directory;
 use crate::observe::group_use::group_use;
 use crate::observe::ruby_signs::jit_of;
 use crate::observe::sampler::read_rollup;
-use crate::observe::{Mapping, Rollup, image_of, parse_mappings, parse_status};
+use crate::observe::{Mapping, Rollup, Status, image_of, parse_mappings, parse_status};
 use crate::process::{
     ForestSigns, Grown, Identity, ProcError, ProcRoot, Program, RubyGroup, Stat, groups, program,
     shares_memory, words_of,
@@ -19,8 +19,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Bytes of addresses beside those of resident pages that the kernel may walk over for one process.
-const COVERED: u64 = 128 << 30;
 /// Rubies of a tree that are looked at for version and allocator: the others were forked from them or run the same program.
 const GLANCES: usize = 3;
 /// A process whose address space is not placed at random (`ADDR_NO_RANDOMIZE`, linux/personality.h).
@@ -50,10 +48,7 @@ struct SeenProcess {
     /// `None` where they may not be read.
     mappings: Option<Vec<Mapping>>,
     is_ruby: bool,
-    rss: Option<Bytes>,
-    swap: Option<Bytes>,
-    covered: u64,
-    threads: Option<u32>,
+    status: Status,
 }
 
 /// The Ruby trees that can be seen, the largest first.
@@ -113,7 +108,7 @@ fn seen(root: &ProcRoot) -> HashMap<u32, SeenProcess> {
 
 /// The sum of resident memory, which puts groups in an order.
 fn resident(group: &RubyGroup, all: &HashMap<u32, SeenProcess>) -> Bytes {
-    group.members.iter().filter_map(|one| all.get(&one.pid)?.rss).sum()
+    group.members.iter().filter_map(|one| all.get(&one.pid)?.status.rss).sum()
 }
 
 /// The Ruby that each Ruby was forked from, by pid: the process that loaded its app, as far as it is left. That need not be its
@@ -156,20 +151,7 @@ fn find(root: &ProcRoot, pid: u32) -> Option<SeenProcess> {
     let mappings = mappings.filter(|_| is_ruby);
     let line = command_line(&String::from_utf8_lossy(&cmdline));
     let title = if line.is_empty() { one_line(&stat.comm) } else { line };
-    let covered = status.page_tables.map_or(0, |tables| tables.0.saturating_mul(512));
-    let (rss, swap, threads) = (status.rss, status.swap, status.threads);
-    Some(SeenProcess {
-        stat,
-        title,
-        words,
-        program,
-        mappings,
-        is_ruby,
-        rss,
-        swap,
-        covered,
-        threads,
-    })
+    Some(SeenProcess { stat, title, words, program, mappings, is_ruby, status })
 }
 
 fn is_agent(program: &Program) -> bool {
@@ -279,17 +261,17 @@ impl Reading<'_> {
             title: found.title.clone(),
             is_ruby: found.is_ruby,
             forked_from: grown.forked_from,
-            rss: rollup.map(|rollup| rollup.rss).or(found.rss),
+            rss: rollup.map(|rollup| rollup.rss).or(found.status.rss),
             pss: rollup.map(|rollup| rollup.pss),
             private: rollup.map(|rollup| rollup.private),
-            swap: rollup.and_then(|rollup| rollup.swap_pss).or(found.swap),
-            threads: found.threads,
+            swap: rollup.and_then(|rollup| rollup.swap_pss).or(found.status.swap),
+            threads: found.status.threads,
         })
     }
 
     fn rollup(&self, found: &SeenProcess) -> Result<Rollup, Unread> {
         let identity: Identity = found.stat.identity();
-        if found.covered.saturating_sub(found.rss.unwrap_or_default().0) > COVERED {
+        if !found.status.is_walked_in_time() {
             return Err(Unread::Why(format!(
                 "the memory of process {}: its page tables would take seconds to walk, during which it could map nothing",
                 identity.pid

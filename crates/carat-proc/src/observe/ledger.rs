@@ -25,8 +25,6 @@ use std::collections::HashMap;
 /// Memory changes while it is read. If more than this share of a process changed, the reading is repeated.
 const SETTLED: f64 = 0.005;
 const ATTEMPTS: u32 = 3;
-/// Bytes of addresses beside those of resident pages that the kernel may walk over for `smaps`: about a second.
-const COVERED: Bytes = Bytes(128 << 30);
 
 /// The ledger of `members`, with the figures of their probes or of the reader from outside.
 ///
@@ -135,13 +133,10 @@ impl ProcessReading {
 /// Refuses a process whose `smaps` takes long to read, during which it can map no memory.
 fn is_read_in_time(directory: &Directory) -> Result<(), ProcError> {
     let status = parse_status(text_of(directory, "status").as_bytes());
-    // Without both figures there is nothing to judge by.
-    let (Some(tables), Some(resident)) = (status.page_tables, status.rss) else { return Ok(()) };
-    // An entry of eight bytes for each page of 4 KiB.
-    let covered = Bytes(tables.0.saturating_mul(512));
-    if covered.saturating_sub(resident) <= COVERED {
+    if status.is_walked_in_time() {
         return Ok(());
     }
+    let (covered, resident) = (status.covered(), status.rss.unwrap_or_default());
     Err(ProcError::TooLong { path: directory.file("smaps"), covered, resident })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::observe::fields::numbers;
 use carat_model::Bytes;
+use carat_outside::counts;
 
 /// The memory figures of `/proc/PID/status` (proc_pid_status(5)). A zombie has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,6 +30,17 @@ impl Status {
     /// Whether the process has any memory; a zombie and a kernel thread have none.
     pub fn has_memory(&self) -> bool {
         self.rss.is_some()
+    }
+
+    /// Bytes of addresses that its page tables cover; none where that is unknown.
+    pub fn covered(&self) -> Bytes {
+        Bytes(counts::covered(self.page_tables.unwrap_or_default().0))
+    }
+
+    /// Whether the kernel walks over all page tables within about a second, during which the process can map no memory; also
+    /// where neither figure is known.
+    pub fn is_walked_in_time(&self) -> bool {
+        counts::is_walked_in_time(self.covered().0, self.rss.unwrap_or_default().0)
     }
 }
 
