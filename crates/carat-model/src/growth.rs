@@ -94,6 +94,10 @@ pub struct PartGrowth {
     /// The most bytes that Ruby's compiler may have taken, where that may explain the growth, which is then undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiler: Option<f64>,
+    /// The most bytes of the tree that were in swap. All memory has them; private memory has not, and is undecided where they
+    /// changed by more than what does not matter. `None` where nothing was in swap, and for every other part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<f64>,
 }
 
 /// What readings of kept objects show of their growth.
@@ -168,6 +172,7 @@ impl PartGrowth {
             required: None,
             readings: None,
             compiler: None,
+            swap: None,
         }
     }
 }

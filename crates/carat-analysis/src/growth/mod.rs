@@ -12,6 +12,7 @@ mod kept;
 mod recording;
 mod series;
 mod so_far;
+mod swapped;
 mod trials;
 mod words;
 

@@ -3,8 +3,8 @@
 use crate::growth::compiled::{compilers_most, compilers_most_since, leave_to_compiler};
 use crate::growth::evidence::RunLength;
 use crate::growth::series::{PlacedSample, bytes, kept, kept_after_major};
+use crate::growth::swapped::{leave_to_swap, memory_and_swap};
 use crate::growth::{classify_all, leave_out_summed_levels, of_readings};
-use carat_model::memory::tracked_memory;
 use carat_model::{
     Bytes, GrowthKind, KeptReading, PartGrowth, ProgressUnit, Recording, Sample, TrackedPart,
 };
@@ -17,7 +17,7 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     let samples = &recording.samples;
     let (progress, placed) = placed(samples);
     // Not of all samples: what helped to boot is gone when a load begins.
-    let memory = tracked_memory(placed.iter().map(|one| one.1));
+    let memory = memory_and_swap(placed.iter().map(|one| one.1));
     let parts = [
         (TrackedPart::Memory, bytes(&placed, memory)),
         (TrackedPart::Private, bytes(&placed, |sample| sample.uss)),
@@ -30,6 +30,7 @@ pub fn of_recording(recording: &Recording) -> Vec<PartGrowth> {
     let mut found = classify_all(progress, parts, kept, &length);
     leave_out_summed_levels(&mut found, samples);
     leave_to_compiler(&mut found, most_of_compiler(recording));
+    leave_to_swap(&mut found, &placed);
     let readings: Vec<&KeptReading> =
         samples.iter().filter_map(|sample| sample.kept.as_deref()).collect();
     add_readings(&mut found, of_readings(progress, &readings));
@@ -78,7 +79,9 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
         // Another number of processes shares another amount, so only the last stretch counts.
         known.iter().rev().take_while(|(sample, _)| sample.processes == processes).collect();
     let (last, first) = (steady.first()?, steady.last()?);
-    let lost = first.1.saturating_sub(last.1);
+    // What the kernel swapped out is neither shared nor private.
+    let swapped = last.0.swap.unwrap_or_default() - first.0.swap.unwrap_or_default();
+    let lost = first.1 - last.1 - swapped;
     // Sharing can also fall because pages were freed; eroded ones are private afterwards.
     let gained = last.0.uss?.saturating_sub(first.0.uss?);
     let matters = lost.0 as f64 > ERODED * last.0.pss?.0 as f64 && gained.0 > 0;
@@ -91,7 +94,7 @@ fn erosion(samples: &[Sample]) -> Option<PartGrowth> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use carat_model::ledger::{LedgerPart, PartKind};
     use carat_model::recording::RecordingInfo;
@@ -99,7 +102,11 @@ mod tests {
 
     const MB: f64 = 1e6;
 
-    fn recording(seconds: u64, processes: u32, pss: impl Fn(f64) -> f64) -> Recording {
+    pub(in crate::growth) fn recording(
+        seconds: u64,
+        processes: u32,
+        pss: impl Fn(f64) -> f64,
+    ) -> Recording {
         let sample = |second: u64| {
             // A wobble of a few pages, as every real server has.
             let wobble = f64::from((second * 7919 % 13) as u32) * 4096.0;
@@ -253,7 +260,13 @@ mod tests {
             of_recording(recording).iter().any(|found| found.kind == GrowthKind::SharingEroding)
         };
         assert!(erodes(&recording));
-        recording.samples.iter_mut().for_each(|sample| sample.shared = Some(Bytes(200_000_000)));
+        for sample in &mut recording.samples {
+            sample.swap = Some(Bytes(sample.at_ms * 1000));
+        }
+        assert!(!erodes(&recording), "swapped out");
+        for sample in &mut recording.samples {
+            (sample.shared, sample.swap) = (Some(Bytes(200_000_000)), None);
+        }
         assert!(!erodes(&recording));
     }
 }

@@ -1,9 +1,9 @@
 //! The rate of growth so far, whether or not it is proven, and what it would mean.
 
 use crate::growth::amount;
-use carat_model::memory::tracked_memory;
+use crate::growth::swapped::memory_and_swap;
 use carat_model::{
-    GroupLimit, GrowthKind, GrowthOutlook, KeptReading, PartGrowth, Sample, TrackedPart,
+    GroupLimit, GrowthKind, GrowthOutlook, KeptReading, LimitKind, PartGrowth, Sample, TrackedPart,
 };
 use carat_stats::steady::steady_growth;
 use carat_stats::summary::median;
@@ -27,7 +27,8 @@ pub fn outlook(
     let (rate, high) = (found.course.1, found.late_high);
     let interval = (2.0 * rate - high, high);
     // Without growth beyond doubt no time until the limit is named.
-    let left = limit.map(|limit| limit.left().0 as f64).filter(|_| interval.0 > 0.0);
+    let left = limit.filter(|limit| limit.kind == LimitKind::WithSwap || !swaps_out(samples));
+    let left = left.map(|limit| limit.left().0 as f64).filter(|_| interval.0 > 0.0);
     Some(GrowthOutlook {
         proven: growth.iter().any(|part| part.kind == GrowthKind::Linear),
         per_second: rate,
@@ -38,6 +39,13 @@ pub fn outlook(
     })
 }
 
+/// Whether more is in swap at the end than at first, which does not count against a limit of memory alone.
+fn swaps_out(samples: &[Sample]) -> bool {
+    let mut known = samples.iter().filter_map(|sample| sample.swap);
+    let first = known.next();
+    first.zip(known.next_back()).is_some_and(|(first, last)| last > first)
+}
+
 fn of_readings(samples: &[Sample]) -> Vec<(f64, f64)> {
     let readings: Vec<&KeptReading> =
         samples.iter().filter_map(|sample| sample.kept.as_deref()).collect();
@@ -46,7 +54,7 @@ fn of_readings(samples: &[Sample]) -> Vec<(f64, f64)> {
     same.filter_map(|one| Some((one.at_ms as f64 / 1e3, one.bytes?.0 as f64))).collect()
 }
 
-/// All memory of the tree in as many processes as at the end, under load where load was driven.
+/// All memory of the tree, with what of it is in swap, in as many processes as at the end, under load where load was driven.
 fn of_memory(samples: &[Sample]) -> Vec<(f64, f64)> {
     let driven = samples.iter().any(|sample| sample.answered.is_some());
     let processes = samples.last().map_or(0, |last| last.processes);
@@ -54,7 +62,7 @@ fn of_memory(samples: &[Sample]) -> Vec<(f64, f64)> {
     let counted = samples
         .iter()
         .filter(|sample| sample.processes == processes && driven == sample.answered.is_some());
-    let memory = tracked_memory(counted.clone());
+    let memory = memory_and_swap(counted.clone());
     let known: Vec<(f64, f64)> = counted
         .filter_map(|sample| Some((sample.at_ms as f64 / 1e3, memory(sample)?.0 as f64)))
         .collect();
@@ -98,8 +106,11 @@ pub fn outlook_sentence(
             duration(late)
         )
     });
-    let without = limit.is_none().then_some("; no limit of memory is set for its control group");
-    let consequence = reached.or_else(|| without.filter(|_| low > 0.0).map(str::to_owned));
+    let without = match limit {
+        None => "; no limit of memory is set for its control group",
+        Some(_) => "; memory goes to swap, so when its limit is reached is unknown",
+    };
+    let consequence = reached.or_else(|| (low > 0.0).then(|| without.to_owned()));
     format!("{so_far}{proven}{}", consequence.unwrap_or_default())
 }
 
@@ -142,6 +153,23 @@ mod tests {
     fn limit() -> GroupLimit {
         let (limit, used) = (Bytes(512_000_000), Bytes(152_000_000));
         GroupLimit { group: "/app".into(), kind: LimitKind::Max, limit, used }
+    }
+
+    #[test]
+    fn memory_that_goes_to_swap_counts_and_names_no_time_of_a_limit_of_memory_alone() {
+        let mut samples = samples(0);
+        for sample in &mut samples {
+            sample.swap = Some(Bytes(100 * sample.at_ms));
+        }
+        for (kind, names) in [(LimitKind::Max, false), (LimitKind::WithSwap, true)] {
+            let limit = GroupLimit { kind, ..limit() };
+            let found = outlook(&samples, &[], Some(&limit)).unwrap();
+            assert!((found.per_second / 1e5 - 1.0).abs() < 0.1, "{found:?}");
+            assert_eq!(found.limit_in_s.is_some(), names);
+            let said = outlook_sentence(&found, Some(&limit), 0);
+            let unknown = "; memory goes to swap, so when its limit is reached is unknown";
+            assert_eq!(said.ends_with(unknown), !names, "{said}");
+        }
     }
 
     #[test]

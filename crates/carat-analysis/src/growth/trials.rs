@@ -3,11 +3,9 @@
 use crate::growth::compiled::{compilers_most_under_load, leave_to_compiler};
 use crate::growth::evidence::RunLength;
 use crate::growth::series::{PlacedSample, Series, bytes, kept, kept_after_major};
+use crate::growth::swapped::{leave_to_swap, memory_and_swap};
 use crate::growth::{classify_all, leave_out_summed_levels};
-use carat_model::memory::tracked_memory;
-use carat_model::{
-    Outcome, PartGrowth, ProgressUnit, Sample, TrackedPart, Trial, Variant, VariantGrowth,
-};
+use carat_model::{Outcome, PartGrowth, ProgressUnit, TrackedPart, Trial, Variant, VariantGrowth};
 
 /// The samples of one trial within its load.
 type Run<'a> = Vec<PlacedSample<'a>>;
@@ -32,11 +30,10 @@ fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     let scored =
         trials.iter().filter(|t| t.block > 0 && t.variant == variant && t.outcome == Outcome::Ok);
     let runs: Vec<Run<'_>> = scored.clone().filter_map(load_samples).collect();
-    let samples: Vec<Sample> =
-        runs.iter().flatten().map(|(_, sample)| without_details(sample)).collect();
-    let memory = tracked_memory(&samples);
+    let placed = runs.concat();
+    let memory = memory_and_swap(placed.iter().map(|one| one.1));
     let parts = [
-        (TrackedPart::Memory, overlaid(&runs, |run| bytes(run, memory))),
+        (TrackedPart::Memory, overlaid(&runs, |run| bytes(run, &memory))),
         (
             TrackedPart::MallocLive,
             overlaid(&runs, |run| bytes(run, |sample| sample.inside?.malloc_live)),
@@ -51,15 +48,10 @@ fn of_variant(trials: &[Trial], variant: &str) -> Vec<PartGrowth> {
     let mut found = classify_all(ProgressUnit::Requests, parts, kept_objects, &length);
     // Values of overlaid trials alternate between trials, which is not an oscillation.
     found.iter_mut().for_each(|part| part.oscillating = false);
-    leave_out_summed_levels(&mut found, runs.iter().flatten().map(|placed| placed.1));
+    leave_out_summed_levels(&mut found, placed.iter().map(|one| one.1));
     leave_to_compiler(&mut found, compilers_most_under_load(scored));
+    leave_to_swap(&mut found, &placed);
     found
-}
-
-/// The fields that [`tracked_memory`] reads.
-fn without_details(sample: &Sample) -> Sample {
-    let Sample { rss, pss, partial, .. } = *sample;
-    Sample { rss, pss, partial, ..Sample::default() }
 }
 
 /// The samples within the load of one trial, each with the requests answered by then. Results of an older carat have no
@@ -100,7 +92,7 @@ fn overlaid(runs: &[Run<'_>], series: impl Fn(&[PlacedSample<'_>]) -> Series) ->
 mod tests {
     use super::*;
     use crate::pairs::tests::trial;
-    use carat_model::{Bytes, GrowthKind, InsideSample, LoadReport};
+    use carat_model::{Bytes, GrowthKind, InsideSample, LoadReport, Sample};
     use carat_stats::simulate::SeededRng;
 
     fn leaking(rng: &mut SeededRng, block: u32) -> Trial {

@@ -52,10 +52,19 @@ pub fn found(growth: &PartGrowth) -> String {
         ),
         GrowthKind::Undecided => undecided(growth),
     };
-    match growth.oscillating {
-        true => format!("{text}; it oscillates in a sawtooth"),
-        false => text,
-    }
+    let sawtooth = if growth.oscillating { "; it oscillates in a sawtooth" } else { "" };
+    format!("{text}{sawtooth}{}", swap(growth).unwrap_or_default())
+}
+
+/// How much was in swap and whether it counts, to follow a clause.
+fn swap(growth: &PartGrowth) -> Option<String> {
+    let most = amount(TrackedPart::Memory, growth.swap?);
+    Some(match growth.part {
+        TrackedPart::Private => {
+            format!("; up to {most} was in swap, and how much of that is private is unknown")
+        }
+        _ => format!("; up to {most} in swap is counted"),
+    })
 }
 
 /// What a part grows by, and when that was proven, in one sentence without its interval and without a full stop.
@@ -135,7 +144,9 @@ pub fn undecided_parts(parts: &[PartGrowth]) -> Option<String> {
     let names: Vec<&str> = open.iter().map(|part| part.part.label()).collect();
     let what = what_decides(&open).map(|what| format!("; {what}")).unwrap_or_default();
     let compiler = explained_by_compiler(&open).unwrap_or_default();
-    (!open.is_empty()).then(|| format!("undecided: {}{what}{compiler}", names.join(", ")))
+    let private = open.iter().find(|part| part.part == TrackedPart::Private);
+    let swap = private.and_then(|part| swap(part)).unwrap_or_default();
+    (!open.is_empty()).then(|| format!("undecided: {}{what}{compiler}{swap}", names.join(", ")))
 }
 
 /// Which parts may have grown by the work of Ruby's compiler, to follow a clause.
@@ -438,6 +449,23 @@ mod tests {
         );
         let decided = classify_part(TrackedPart::Memory, ProgressUnit::Requests, &line(7e7, 0.0));
         assert_eq!(undecided_parts(&[decided]), None);
+    }
+
+    #[test]
+    fn what_was_in_swap_is_counted_in_all_memory_and_leaves_private_memory_unknown() {
+        let of = |part, kind| PartGrowth {
+            swap: Some(24e6),
+            ..PartGrowth::without_figures(part, kind, ProgressUnit::Seconds, 3600.0)
+        };
+        assert_eq!(
+            sentence(&of(TrackedPart::Memory, GrowthKind::Flat)),
+            "memory is flat over 3,600 seconds; up to 24.00 MB in swap is counted"
+        );
+        let private = of(TrackedPart::Private, GrowthKind::Undecided);
+        let unknown = "; up to 24.00 MB was in swap, and how much of that is private is unknown";
+        assert!(sentence(&private).ends_with(unknown), "{}", sentence(&private));
+        let open = format!("undecided: private (USS){unknown}");
+        assert_eq!(undecided_parts(&[private]), Some(open));
     }
 
     #[test]
