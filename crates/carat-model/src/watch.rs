@@ -52,10 +52,17 @@ pub struct WatchSample {
 }
 
 impl WatchSample {
-    /// The figure by which it is compared with others: resident memory, which every sample has.
+    /// The figure by which it is compared with others: resident memory, which every sample has, with what is in swap. Without
+    /// that a process would shrink while the kernel moves its memory there.
     pub fn size(&self) -> Option<Bytes> {
-        self.rss
+        Some(self.rss? + self.swap.unwrap_or_default())
     }
+}
+
+/// What the sizes of these samples consist of, in words.
+pub fn name_of_sizes<'a>(samples: impl IntoIterator<Item = &'a WatchSample>) -> &'static str {
+    let swaps = samples.into_iter().any(|sample| sample.swap.is_some_and(|swap| swap.0 > 0));
+    if swaps { "RSS and swap" } else { "RSS" }
 }
 
 /// What is charged to the control group of a process at one moment.

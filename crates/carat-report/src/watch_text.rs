@@ -10,7 +10,7 @@ use crate::table::{Cell, FactTable};
 use crate::text::{columns, fill, one_line, shorten, utc};
 use carat_model::watch::{
     GroupSample, LastWords, WatchCensus, WatchSample, WatchedCurve, WatchedKeeper, WatchedPeriod,
-    WatchedProcess,
+    WatchedProcess, name_of_sizes,
 };
 use carat_model::{Bytes, count, grouped};
 use std::collections::BTreeMap;
@@ -85,10 +85,11 @@ fn memory(words: &LastWords) -> String {
     let highest = known.iter().map(|(_, size)| *size).max().unwrap_or_default();
     let end_ms = words.process.end.as_ref().map_or(0, |end| end.at_ms);
     let before = between(last.at_ms, end_ms);
+    let of = name_of_sizes(&words.samples);
     let mut out = match last.at_ms.saturating_sub(first.at_ms) {
-        0 => format!("  memory     RSS {highest} at the only sample, {before} before its end\n"),
+        0 => format!("  memory     {of} {highest} at the only sample, {before} before its end\n"),
         _ => format!(
-            "  memory     RSS {last_size} at the last sample, {before} before its end; {first_size} when first seen, {} earlier; highest {highest}\n",
+            "  memory     {of} {last_size} at the last sample, {before} before its end; {first_size} when first seen, {} earlier; highest {highest}\n",
             between(first.at_ms, last.at_ms),
         ),
     };
@@ -223,7 +224,8 @@ pub fn watched_text(period: &WatchedPeriod) -> String {
     let processes = count(period.processes.len(), "process");
     let events = count(period.events.len(), "event");
     let [from, to] = [period.from_ms, period.to_ms].map(moment);
-    format!("{table}{processes} and {events} from {from} to {to}. Sizes are RSS.\n")
+    let of = name_of_sizes(period.processes.iter().flat_map(|curve| &curve.samples));
+    format!("{table}{processes} and {events} from {from} to {to}. Sizes are {of}.\n")
 }
 
 /// A row for each process.
@@ -397,7 +399,14 @@ mod tests {
         let curve = WatchedCurve { process: words().process, samples: samples.collect() };
         let period = WatchedPeriod { processes: vec![curve], ..WatchedPeriod::default() };
         let text = watched_text(&period);
-        assert!(text.contains("+60.0 MB") && text.contains("199.0 MB"), "{text}");
+        text.assert_contains(["+60.0 MB", "199.0 MB", "Sizes are RSS.\n"]);
+        // As if the kernel kept 60 MB in memory.
+        let mut swapped = period;
+        for sample in &mut swapped.processes[0].samples {
+            let size = sample.rss.replace(Bytes(60_000_000)).unwrap_or_default();
+            sample.swap = Some(size - Bytes(60_000_000));
+        }
+        watched_text(&swapped).assert_contains(["+60.0 MB", "199.0 MB", "Sizes are RSS and swap."]);
         let minute: Vec<(u64, Bytes)> = (0..60).map(|n| (n * 1000, Bytes(n))).collect();
         assert_eq!(hourly(&minute), None);
         assert!(watched_text(&WatchedPeriod::default()).contains("No process"));

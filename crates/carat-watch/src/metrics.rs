@@ -80,7 +80,7 @@ pub fn metrics_text(state: &MetricState<'_>) -> String {
     gauge(
         "ruby_process_growth_bytes_per_second",
         "bytes_per_second",
-        "Growth of resident memory over the last hour.",
+        "Growth of resident memory and swap over the last hour.",
         &|one| one.growth,
     );
     parts(&mut out, state, &labels);

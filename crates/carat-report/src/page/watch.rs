@@ -5,7 +5,7 @@ use crate::lists::{grouped_in_order, largest_first};
 use crate::page::{Gallery, PageOptions, page, table};
 use crate::text::{one_line, shorten};
 use crate::watch_text::{moment, watched_name, watched_table};
-use carat_model::watch::{WatchSample, WatchedCurve, WatchedPeriod};
+use carat_model::watch::{WatchSample, WatchedCurve, WatchedPeriod, name_of_sizes};
 use carat_model::{Bytes, Unit, count};
 use carat_redact::Audience;
 use maud::{Markup, html as markup};
@@ -31,12 +31,13 @@ pub fn watch_html(period: &WatchedPeriod, options: &PageOptions) -> String {
     let trees =
         largest_first(trees.into_values(), |tree| tree.iter().filter_map(|one| highest(one)).max());
     let left_out = trees.len().saturating_sub(TREES);
+    let sizes = name_of_sizes(period.processes.iter().flat_map(|curve| &curve.samples));
     let mut gallery = Gallery::default();
     let contents = markup! {
         h1 { (title) }
         section #memory-over-time {
             h2 { "Memory over time" }
-            p.soft { "Resident memory of each process. Older samples were thinned: of a minute or an hour the largest is kept." }
+            p.soft { (sizes) " of each process. Older samples were thinned: of a minute or an hour the largest is kept." }
             div.grid2 {
                 @for (number, tree) in trees.iter().take(TREES).enumerate() {
                     (panel(tree, number, period, &mut gallery))

@@ -18,8 +18,6 @@ use std::time::Duration;
 
 /// Difference of the two clocks from one round to the next that is a jump, in milliseconds.
 const JUMP_MS: u64 = 5_000;
-/// Bytes of addresses beside those of resident pages that the kernel may walk over for proportional memory.
-const COVERED: u64 = 128 << 30;
 /// Proportional memory of that age is acted on, at least.
 const FRESH: Duration = Duration::from_secs(60);
 /// A longer time between two rounds is said from this multiple on.
@@ -183,16 +181,17 @@ impl<S: Senses> Follower<S> {
             if status.rss.is_none() {
                 continue;
             }
-            one.sample = Some(WatchSample {
+            let sample = WatchSample {
                 at_ms: now.wall_ms,
                 rss: status.rss,
                 anonymous: status.anonymous,
                 swap: status.swap,
                 threads: status.threads,
                 ..WatchSample::default()
-            });
-            if let Some(rss) = status.rss {
-                one.hour.add(now.since, rss);
+            };
+            one.sample = Some(sample);
+            if let Some(size) = sample.size() {
+                one.hour.add(now.since, size);
             }
         }
         round.batch.at_ms = now.wall_ms;
@@ -414,9 +413,7 @@ fn is_readable(stat: Option<&Stat>) -> bool {
 
 fn proportional(root: &ProcRoot, process: Identity) -> Option<(Bytes, Bytes)> {
     let status: Status = parse_status(&root.read(process.pid, "status").ok()?);
-    let covered = status.page_tables.map_or(0, |tables| tables.0.saturating_mul(512));
-    // The kernel walks all page tables for the figure, and holds up the process meanwhile.
-    if covered.saturating_sub(status.rss.unwrap_or_default().0) > COVERED {
+    if !status.is_walked_in_time() {
         return None;
     }
     let rollup = parse_rollup(&root.read(process.pid, "smaps_rollup").ok()?)?;

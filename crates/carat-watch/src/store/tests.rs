@@ -284,6 +284,17 @@ fn weeks(store: &mut WatchStore, days: u64, bounds: StoreBounds) -> u64 {
 }
 
 #[test]
+fn of_a_minute_the_sample_with_most_in_memory_and_in_swap_stays() {
+    let (_folder, _path, mut store) = opened();
+    let swapped = WatchSample { swap: Some(Bytes(700)), ..sample(20_000, 300) };
+    let samples = vec![(1, sample(10_000, 900)), (1, swapped), (1, sample(DAY_MS, 5))];
+    store.write(&Batch { processes: vec![process(1)], samples, ..Batch::default() }).unwrap();
+    store.thin(StoreBounds::default(), DAY_MS).unwrap();
+    let left = store.samples(1, Period::ALWAYS).unwrap();
+    assert_eq!(left.iter().map(|one| one.at_ms).collect::<Vec<_>>(), [20_000, DAY_MS]);
+}
+
+#[test]
 fn after_weeks_seconds_have_become_minutes_and_hours_and_every_peak_is_left() {
     let (_folder, _path, mut store) = opened();
     weeks(&mut store, 10, StoreBounds::default());

@@ -215,7 +215,8 @@ fn thin_level(
          AND at_ms < (SELECT max(at_ms) FROM sample last WHERE last.process = sample.process) \
          AND EXISTS (SELECT 1 FROM sample other WHERE other.process = sample.process \
            AND other.at_ms BETWEEN sample.at_ms / ?1 * ?1 AND sample.at_ms / ?1 * ?1 + ?1 - 1 \
-           AND (coalesce(other.rss, -1), other.at_ms) > (coalesce(sample.rss, -1), sample.at_ms))",
+           AND (coalesce(other.rss + coalesce(other.swap, 0), -1), other.at_ms) \
+             > (coalesce(sample.rss + coalesce(sample.swap, 0), -1), sample.at_ms))",
         params![bucket, start, end],
     )?;
     connection.execute(
