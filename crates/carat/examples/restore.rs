@@ -290,8 +290,13 @@ margin = "0.25%"
         json(&concluded(&Store::open(file).unwrap()).unwrap(), audience).unwrap()
     }
 
+    /// Exports that are tried; `bin/test --quick` tries few.
+    fn tries() -> u32 {
+        std::env::var("CARAT_TEST_TRIES").map_or(40, |number| number.parse().unwrap())
+    }
+
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(40))]
+        #![proptest_config(ProptestConfig::with_cases(tries()))]
 
         #[test]
         fn an_export_that_is_restored_and_exported_again_is_the_same_byte_for_byte(
