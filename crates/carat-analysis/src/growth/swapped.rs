@@ -8,11 +8,10 @@ use carat_model::{Bytes, GrowthKind, PartGrowth, Sample, TrackedPart};
 ///
 /// Where the figure is proportional, so is that in swap (`SwapPss`, proc(5)), and the sum counts no page twice.
 pub(super) fn memory_and_swap<'a>(
-    samples: impl Iterator<Item = &'a Sample> + Clone,
+    mut samples: impl Iterator<Item = &'a Sample> + Clone,
 ) -> impl Fn(&Sample) -> Option<Bytes> {
     let memory = tracked_memory(samples.clone());
     // A kernel without swap does not say how much is there.
-    let mut samples = samples;
     let swaps = samples.any(|sample| sample.swap.is_some_and(|swap| swap.0 > 0));
     move |sample| {
         let swap = if swaps { sample.swap? } else { Bytes(0) };
@@ -28,7 +27,7 @@ pub(super) fn leave_to_swap(found: &mut [PartGrowth], placed: &[PlacedSample<'_>
     if most == 0.0 {
         return;
     }
-    // What one sample has of private memory and another has not would be the difference of two ways to add swap.
+    // The other samples have swap that is not proportional (`VmSwap`), which would be a difference by itself.
     let private = placed.iter().filter(|(_, sample)| sample.uss.is_some());
     let least = private.clone().filter_map(|(_, sample)| swap(sample)).fold(most, f64::min);
     let moved = private.filter_map(|(_, sample)| swap(sample)).fold(least, f64::max) - least;
