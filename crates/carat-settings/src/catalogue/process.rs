@@ -109,7 +109,7 @@ impl Setting for Ksm {
     const LEVELS: &'static [&'static str] = &["on"];
     const FORKS: bool = true;
     const DOES: &'static str = "Lets the kernel merge equal pages of the workers, from the first fork on (Linux 6.4; an administrator must have started ksmd). Ruby 3.3 writes to shared pages in every full GC without changing them, which `fill_call_caches` prevents; this merges such pages again, and others that are equal.";
-    const COSTS: &'static str = "The CPU time of ksmd, which is none of the server's: `carat compare` has it as `cpu.merging`. A page fault for every write to a merged page. No profile contains it: on two busy cores it raised p99 by half, for a few percent of memory ([remedies](../evidence/remedies.md)).";
+    const COSTS: &'static str = "The CPU time of ksmd, which is none of the server's: `carat compare` has it as `cpu.merging`. A page fault for every write to a merged page. No profile contains it: on two busy cores it raised p99 by a fifth or more, for little memory or none ([remedies](../evidence/remedies.md)).";
 }
 
 pub(crate) struct RubyProgram;
