@@ -17,9 +17,10 @@ use crate::memory::{Memory, for_each_word, joined, words_between};
 use crate::number_set::NumberSet;
 use crate::owners::ground::{GroundKind, GroundPages, find_ground};
 use crate::owners::threads::ThreadPlace;
+use carat_ruby::RubyVersion;
 use carat_ruby::version::{
-    COMPILED_IN_BLOCKS, OBJECT_FIELDS_OUTSIDE_BY_FLAG, SHAPES, SHORT_GLOBAL_VARIABLES,
-    TRANSIENT_HEAP, VARIABLE_ENTRIES,
+    COMPILED_IN_BLOCKS, FILES_WITHOUT_SELF, FILES_WITHOUT_TIMEOUT, OBJECT_FIELDS_OUTSIDE_BY_FLAG,
+    SHAPES, SHORT_GLOBAL_VARIABLES, TRANSIENT_HEAP, VARIABLE_ENTRIES,
 };
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -30,8 +31,14 @@ const LARGE: RangeInclusive<u64> = 512..=32_768;
 /// Bytes of what a class of 3.1 knows of an instance variable: a number, a serial number and a class.
 const VARIABLE_ENTRY: u64 = 24;
 
-/// Bytes of what is known of a file; up to 2.7 a word less.
+/// Bytes of what is known of a file, with all that later versions added.
 const FILE: u64 = 208;
+
+/// The same of one version: what `ObjectSpace.memsize_of` says of a file that was not read from, without its slot.
+pub(super) fn file_bytes(version: RubyVersion) -> u64 {
+    let added = [FILES_WITHOUT_TIMEOUT, FILES_WITHOUT_SELF];
+    FILE - 8 * added.into_iter().filter(|without| without.contains(version)).count() as u64
+}
 
 /// Bytes of the name of an environment variable, with what ends it, that are looked at.
 const LONGEST_NAME: u64 = 64;
@@ -132,9 +139,9 @@ impl<'a> Graph<'a> {
     fn file(&mut self, view: &SlotView<'_>) {
         let is_known = !OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.words.heap.version());
         if is_known && view.kind() == SlotType::FILE {
-            let chunk = self.words.chunk_at(view.word(16));
-            let chunk = chunk.filter(|(_, chunk)| chunk.fits(FILE) || chunk.fits(FILE - 8));
-            self.used.extend(chunk.map(|(number, _)| (number as u64, 0..FILE)));
+            let bytes = file_bytes(self.words.heap.version());
+            let chunk = self.words.chunk_at(view.word(16)).filter(|(_, chunk)| chunk.fits(bytes));
+            self.used.extend(chunk.map(|(number, _)| (number as u64, 0..bytes)));
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is reached in a process that was made up: a Ruby 3.3.
 
 use super::forms::StTable;
+use super::graph::file_bytes;
 use super::record::ReferenceGraph;
 use super::told::told_chunks;
 use super::{Reach, ReachUnknown, Recorded, reach, reach_recorded};
@@ -12,6 +13,7 @@ use crate::malloc::fake_malloc::{C_LIBRARY, C_LIBRARY_BYTES, FakeMalloc};
 use crate::malloc::{ChunkTable, read_malloc};
 use crate::memory::{MemoryRegion, PAGE};
 use crate::owners::ReachCensus;
+use carat_ruby::version::{V2_7, V3_1, V3_3, V3_4};
 
 /// The first object of class `Post`.
 pub(super) const POST: u64 = HEAP + HEAP_PAGE + (HEAP_PAGE - 16) % 40 + 16;
@@ -469,4 +471,12 @@ fn what_is_told_alone_leaves_garbage_unknown() {
         reach(memory, heap, &told, (anchors, &[])).map(drop)
     });
     assert_eq!(whole, Err(ReachUnknown::Told));
+}
+
+#[test]
+fn what_is_known_of_a_file_is_as_long_as_each_ruby_says() {
+    // `ObjectSpace.memsize_of` of a file that was not read from, without its slot of 40 bytes.
+    for (version, bytes) in [(V2_7, 192), (V3_1, 200), (V3_3, 208), (V3_4, 208)] {
+        assert_eq!(file_bytes(version), bytes, "{version}");
+    }
 }
