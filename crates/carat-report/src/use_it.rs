@@ -60,7 +60,9 @@ pub(crate) fn use_it(info: &ExperimentInfo, name: &str) -> Option<UseIt> {
         return None;
     }
     let server = plan.get("server").and_then(|server| server.clone().try_into().ok());
-    let Server { command, env } = server.unwrap_or_default();
+    let Server { command, mut env } = server.unwrap_or_default();
+    // A setting of the variant wins over the variable of the server, and is among the settings.
+    env.retain(|name, _| !variant.settings.contains_key(&format!("env.{name}")));
     let line = exec_line(&env, settings, &command);
     Some(UseIt::Command { line, left_out: left_out(&env) })
 }
@@ -230,5 +232,12 @@ mod tests {
         let left_out = Some("with your own API_KEY and FEED".into());
         assert_eq!(with_arenas(&placed), Some(UseIt::Command { line: line.into(), left_out }));
         assert_eq!(with_arenas("not TOML ["), None);
+    }
+
+    #[test]
+    fn a_variable_of_the_server_that_a_setting_replaces_is_said_once() {
+        let server = "[server]\ncommand = ['puma']\nenv = { A = '1', B = '2' }\n";
+        let info = info(&format!("{server}[[variant]]\nname = 'a'\n"), &[("env.A", "3")]);
+        assert_eq!(use_it(&info, "a"), command("env B=2 carat exec env.A=3 -- puma"));
     }
 }
