@@ -164,14 +164,18 @@ fn size(ledger: &Ledger) -> DiagnosisRow {
         0 => String::new(),
         some => format!(" in {}", count(some, "process")),
     };
-    let swap: Option<Bytes> = ledger.processes.iter().map(|process| process.swap).sum();
-    let swap = swap.filter(|swap| share(*swap, ledger.pss) >= NAMED_FILE);
+    let swap = in_swap(ledger).filter(|swap| share(*swap, ledger.pss) >= NAMED_FILE);
     let swap = swap.map(|swap| format!(", and {swap} in swap")).unwrap_or_default();
     let text = format!(
         "{least}{} (PSS){processes}, {} of it private{swap}{unread}",
         ledger.pss, ledger.uss
     );
     row(DiagnosisKind::Size, Some(ledger.pss), text)
+}
+
+/// What of the tree is in swap, which is in no part and not read; `None` if a process does not tell.
+fn in_swap(ledger: &Ledger) -> Option<Bytes> {
+    ledger.processes.iter().map(|process| process.swap).sum()
 }
 
 fn limit(ledger: &Ledger) -> Option<DiagnosisRow> {
@@ -336,7 +340,13 @@ fn largest(ledger: &Ledger) -> Option<DiagnosisRow> {
     if share(free, ledger.pss) >= WORTH_A_ROW {
         text += &format!("; {free} ({}) is held and free", percent(free, ledger.pss));
     }
-    Some(row(DiagnosisKind::Largest, Some(part.pss), text))
+    match in_swap(ledger).filter(|swap| *swap > part.pss) {
+        Some(swap) => {
+            let text = format!("in swap: {swap}, which is not read; in memory {text}");
+            Some(row(DiagnosisKind::Largest, Some(swap), text))
+        }
+        None => Some(row(DiagnosisKind::Largest, Some(part.pss), text)),
+    }
 }
 
 /// The largest files of data that are mapped, by name.
@@ -532,6 +542,10 @@ fn help_row(ledger: &Ledger, source: LedgerSource<'_>, help: Option<&Finding>) -
     // Honest about what is unknown: what was not read could be the largest part.
     let text = if ledger.parts.is_empty() || !ledger.unread.is_empty() {
         "unknown: not all of it could be read".to_owned()
+    } else if let Some(swap) =
+        in_swap(ledger).filter(|swap| share(*swap, ledger.pss) >= WORTH_A_ROW)
+    {
+        format!("unknown: {swap} is in swap, which `swapoff -a` brings back where there is room")
     } else if share(unknown, ledger.pss) >= WORTH_A_ROW {
         let mut read = source.reading().map_or(&[][..], |reading| &reading.processes).iter();
         let why = read.find_map(|one| one.reason(CensusPart::Malloc));

@@ -98,6 +98,27 @@ fn group(limit: u64, used: u64) -> GroupUse {
 }
 
 #[test]
+fn what_is_in_swap_is_the_largest_where_it_is_and_leaves_unknown_what_helps() {
+    for (megabytes, largest, help) in [
+        (0, "malloc, live: 60.00 MB (60 %)", "no setting would save 5 %"),
+        (4, "malloc, live: 60.00 MB (60 %)", "no setting would save 5 %"),
+        (5, "malloc, live: 60.00 MB (60 %)", "unknown: 5.00 MB is in swap"),
+        (
+            61,
+            "in swap: 61.00 MB, which is not read; in memory malloc, live: 60.00 MB (60 %)",
+            "unknown: 61.00 MB is in swap",
+        ),
+    ] {
+        let mut ledger = ledger(live(), Vec::new());
+        ledger.processes[0].swap = Some(Bytes(megabytes * MB));
+        let found = diagnosis(&ledger, LedgerSource::Processes(None));
+        assert_eq!(says(&found, DiagnosisKind::Largest), largest);
+        let said = says(&found, DiagnosisKind::Help);
+        assert!(said.starts_with(help), "{megabytes} MB: {said}");
+    }
+}
+
+#[test]
 fn live_memory_of_the_app_gets_no_setting_and_the_holders_come_next() {
     let reading = of_process(Census { reach: Some(ReachCensus::default()), ..Census::default() });
     let found = diagnosis(&ledger(live(), Vec::new()), LedgerSource::Processes(Some(&reading)));
