@@ -27,7 +27,8 @@ pub struct Sample {
     /// The tree's proportional part of memory that several processes map.
     #[serde(default)]
     pub shared: Option<Bytes>,
-    /// Memory of the tree in swap.
+    /// Memory of the tree in swap: proportional where `pss` is known (proc(5), `SwapPss`), otherwise the sum of what each process
+    /// has, which counts shared pages again (`VmSwap`).
     pub swap: Option<Bytes>,
     /// Highest resident memory so far, as the kernel recorded it; only where the tree is one process.
     #[serde(default)]

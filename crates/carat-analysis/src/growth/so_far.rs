@@ -1,7 +1,7 @@
 //! The rate of growth so far, whether or not it is proven, and what it would mean.
 
 use crate::growth::amount;
-use crate::growth::swapped::memory_and_swap;
+use crate::growth::swapped::{in_swap, memory_and_swap};
 use carat_model::{
     GroupLimit, GrowthKind, GrowthOutlook, KeptReading, LimitKind, PartGrowth, Sample, TrackedPart,
 };
@@ -41,9 +41,9 @@ pub fn outlook(
 
 /// Whether more is in swap at the end than at first, which does not count against a limit of memory alone.
 fn swaps_out(samples: &[Sample]) -> bool {
-    let mut known = samples.iter().filter_map(|sample| sample.swap);
+    let mut known = in_swap(samples.iter());
     let first = known.next();
-    first.zip(known.next_back()).is_some_and(|(first, last)| last > first)
+    first.zip(known.last()).is_some_and(|(first, last)| last > first)
 }
 
 fn of_readings(samples: &[Sample]) -> Vec<(f64, f64)> {

@@ -5,37 +5,51 @@ use carat_model::memory::tracked_memory;
 use carat_model::{Bytes, GrowthKind, PartGrowth, Sample, TrackedPart};
 
 /// The figure to track over time, with what of it is in swap, and unknown where that is.
-///
-/// Where the figure is proportional, so is that in swap (`SwapPss`, proc(5)), and the sum counts no page twice.
 pub(super) fn memory_and_swap<'a>(
-    mut samples: impl Iterator<Item = &'a Sample> + Clone,
+    samples: impl Iterator<Item = &'a Sample> + Clone,
 ) -> impl Fn(&Sample) -> Option<Bytes> {
     let memory = tracked_memory(samples.clone());
-    // A kernel without swap does not say how much is there.
-    let swaps = samples.any(|sample| sample.swap.is_some_and(|swap| swap.0 > 0));
+    let swaps = in_swap(samples.clone()).any(|swap| swap > Bytes(0));
+    let has_pss = has_pss(samples);
     move |sample| {
-        let swap = if swaps { sample.swap? } else { Bytes(0) };
-        Some(memory(sample)? + swap)
+        // A kernel without swap does not say how much is there.
+        if !swaps {
+            return memory(sample);
+        }
+        // Swap is proportional in samples with PSS alone, so resident memory, which others have too, would make a sawtooth.
+        let memory = if has_pss { sample.pss.filter(|_| !sample.partial) } else { memory(sample) };
+        Some(memory? + sample.swap?)
     }
+}
+
+/// What is in swap by the samples that can be compared: in those with PSS it is proportional too, so the sum of both counts no page twice.
+/// The others, in which what processes share is counted for each, count where there is nothing else.
+pub(super) fn in_swap<'a>(
+    samples: impl Iterator<Item = &'a Sample> + Clone,
+) -> impl Iterator<Item = Bytes> {
+    let has_pss = has_pss(samples.clone());
+    samples.filter(move |sample| sample.pss.is_some() || !has_pss).filter_map(|sample| sample.swap)
+}
+
+fn has_pss<'a>(mut samples: impl Iterator<Item = &'a Sample>) -> bool {
+    samples.any(|sample| sample.pss.is_some())
 }
 
 /// Says how much was in swap, and leaves private memory undecided where that changed by more than what does not matter: it lacks
 /// what was moved, and how much of that only one process has is unknown.
 pub(super) fn leave_to_swap(found: &mut [PartGrowth], placed: &[PlacedSample<'_>]) {
-    let swap = |sample: &Sample| Some(sample.swap?.0 as f64);
-    let most = placed.iter().filter_map(|(_, sample)| swap(sample)).fold(0.0, f64::max);
-    if most == 0.0 {
+    let swap = || in_swap(placed.iter().map(|one| one.1));
+    let Some((least, most)) = swap().min().zip(swap().max()) else { return };
+    if most == Bytes(0) {
         return;
     }
-    // The other samples have swap that is not proportional (`VmSwap`), which would be a difference by itself.
-    let private = placed.iter().filter(|(_, sample)| sample.uss.is_some());
-    let least = private.clone().filter_map(|(_, sample)| swap(sample)).fold(most, f64::min);
-    let moved = private.filter_map(|(_, sample)| swap(sample)).fold(least, f64::max) - least;
     for part in found {
-        let matters = moved > part.tolerance.unwrap_or(0.0) * part.over;
+        let matters = part.tolerance.unwrap_or(0.0) * part.over;
         match part.part {
-            TrackedPart::Memory => part.swap = Some(most),
-            TrackedPart::Private if matters => *part = without_claim(part, most),
+            TrackedPart::Memory => part.swap = Some(most.0 as f64),
+            TrackedPart::Private if (most - least).0 as f64 > matters => {
+                *part = without_claim(part, most.0 as f64);
+            }
             _ => {}
         }
     }
@@ -72,13 +86,12 @@ mod tests {
     ) -> Vec<PartGrowth> {
         let mut recording = recording(4000, processes, memory);
         for sample in &mut recording.samples {
-            sample.swap = Some(Bytes(swap(sample.at_ms as f64 / 1e3) as u64));
-            if processes > 1 {
-                continue;
-            }
-            // One process is read as a whole every ten seconds.
-            sample.rss = sample.pss;
-            if sample.at_ms % 10_000 > 0 {
+            let swap = swap(sample.at_ms as f64 / 1e3) as u64;
+            sample.rss = sample.pss.filter(|_| processes == 1);
+            // The tree is read as a whole every ten seconds. Between, what it shares with a process is counted for each of them.
+            let is_whole = sample.at_ms % 10_000 == 0;
+            sample.swap = Some(Bytes(if is_whole { swap } else { 3 * swap }));
+            if !is_whole {
                 (sample.pss, sample.uss) = (None, None);
             }
         }
@@ -94,7 +107,7 @@ mod tests {
             let (memory, private) = (of(&leak, Memory), of(&leak, Private));
             assert_eq!(memory.kind, GrowthKind::Linear, "{memory:?}");
             assert!((memory.rate.unwrap() - 10_000.0).abs() < 500.0, "{memory:?}");
-            assert_eq!(memory.swap, Some(39.99 * MB));
+            assert_eq!(memory.swap, Some(39.9 * MB));
             assert_eq!((private.kind, private.swap), (GrowthKind::Undecided, memory.swap));
             // What comes back is no growth.
             let back = recorded(
