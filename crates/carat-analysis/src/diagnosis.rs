@@ -340,13 +340,11 @@ fn largest(ledger: &Ledger) -> Option<DiagnosisRow> {
     if share(free, ledger.pss) >= WORTH_A_ROW {
         text += &format!("; {free} ({}) is held and free", percent(free, ledger.pss));
     }
-    match in_swap(ledger).filter(|swap| *swap > part.pss) {
-        Some(swap) => {
-            let text = format!("in swap: {swap}, which is not read; in memory {text}");
-            Some(row(DiagnosisKind::Largest, Some(swap), text))
-        }
-        None => Some(row(DiagnosisKind::Largest, Some(part.pss), text)),
+    let swap = in_swap(ledger).filter(|swap| *swap > part.pss);
+    if let Some(swap) = swap {
+        text = format!("in swap: {swap}, which is not read; in memory {text}");
     }
+    Some(row(DiagnosisKind::Largest, Some(swap.unwrap_or(part.pss)), text))
 }
 
 /// The largest files of data that are mapped, by name.
