@@ -210,9 +210,9 @@ pub const CALLS_HAVE_CACHES: VersionRange = VersionRange::up_to(V2_7);
 pub const COMPILED_IN_BLOCKS: VersionRange = VersionRange::between(V3_3, V3_4);
 /// What is known of a global variable ends a word earlier: it has no function for compaction (`struct rb_global_variable`, variable.c).
 pub const SHORT_GLOBAL_VARIABLES: VersionRange = VersionRange::up_to(V2_7);
-/// What is known of a file has no timeout, and so a word less (`struct rb_io`, io.h).
+/// What is known of a file has no timeout, and so is a word shorter (`struct rb_io`, io.h). 3.0 and 3.2 were not tried.
 pub const FILES_WITHOUT_TIMEOUT: VersionRange = VersionRange::up_to(V3_1);
-/// It does not have the file either, and so another word less.
+/// It does not lead back to the file either, and so is another word shorter.
 pub const FILES_WITHOUT_SELF: VersionRange = VersionRange::up_to(V2_7);
 /// An inline cache has three words (`iseq_inline_storage_entry`, vm_core.h), later two.
 pub const LONG_INLINE_CACHES: VersionRange = VersionRange::up_to(V3_0);
