@@ -7,8 +7,18 @@ use std::fs;
 /// Memory available to new programs without swapping (`MemAvailable`, proc_meminfo(5)); `None` if the kernel does not
 /// say.
 pub fn available(root: &ProcRoot) -> Option<Bytes> {
+    memory_figure(root, "MemAvailable:")
+}
+
+/// All memory that the kernel can use (`MemTotal`, proc_meminfo(5)); `None` if the kernel does not say.
+pub fn total_memory(root: &ProcRoot) -> Option<Bytes> {
+    memory_figure(root, "MemTotal:")
+}
+
+/// The kernel writes kB and means 1,024 bytes.
+fn memory_figure(root: &ProcRoot, name: &str) -> Option<Bytes> {
     let text = fs::read_to_string(root.path().join("meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib)
 }
 
@@ -40,13 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn available_memory_is_unknown_if_the_kernel_does_not_say() {
+    fn memory_is_unknown_if_the_kernel_does_not_say() {
         let folder = tempfile::tempdir().unwrap();
         let root = ProcRoot::new(folder.path());
-        assert_eq!(available(&root), None);
+        assert_eq!((available(&root), total_memory(&root)), (None, None));
         let text = "MemTotal:       24000 kB\nMemAvailable:      12 kB\n";
         std::fs::write(folder.path().join("meminfo"), text).unwrap();
         assert_eq!(available(&root), Some(Bytes(12_288)));
+        assert_eq!(total_memory(&root), Some(Bytes(24_576_000)));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub use group_memory::{GroupFolder, group_folder, group_kills, memory_pressure, 
 pub use group_use::group_use;
 pub use host::{HostLook, is_ruby, ruby_trees};
 pub use ledger::ledger;
-pub use machine::{available, merging_ticks, oom_kills};
+pub use machine::{available, merging_ticks, oom_kills, total_memory};
 pub use mappings::MappingParser;
 pub use mappings::{Access, Mapping, parse_mappings};
 pub use outside::{compare_with_parents, known_figures, outside_figures, read_outside};

@@ -1,6 +1,8 @@
 //! Facts of the machine and the software that trials run on.
 
 use carat_model::MachineFacts;
+use carat_proc::observe::total_memory;
+use carat_proc::process::ProcRoot;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +18,7 @@ pub fn machine_facts(root: &Path) -> MachineFacts {
         ("processor", field("/proc/cpuinfo", "model name")),
         // What this process may use: a container can have less than the machine.
         ("cores", std::thread::available_parallelism().ok().map(|cores| cores.to_string())),
-        ("memory", field("/proc/meminfo", "MemTotal")),
+        ("memory", total_memory(&ProcRoot::default()).map(|bytes| bytes.to_string())),
         ("system", system.map(|name| name.trim_matches('"').to_owned())),
         // Another root has its own C library, which `getconf` of this system does not know.
         ("libc", if root == Path::new("/") { c_library() } else { None }),
