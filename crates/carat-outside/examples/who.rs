@@ -1,4 +1,4 @@
-//! Who keeps the objects of a process: `who PID [CLASS]`.
+//! Who keeps the objects of a process: `who PID [CLASS...]`.
 
 #![expect(clippy::print_stdout, reason = "printing is the purpose of this example")]
 
@@ -9,10 +9,7 @@ use carat_outside::who::{SoleHolder, WhoRequest};
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let Some(process) = arguments.next().and_then(|number| number.parse().ok()) else { return };
-    let who = Some(WhoRequest {
-        classes: arguments.next().into_iter().collect(),
-        ..WhoRequest::default()
-    });
+    let who = Some(WhoRequest { classes: arguments.collect(), ..WhoRequest::default() });
     let census = match look(process, &LookOptions { who, ..LookOptions::default() }) {
         Ok(census) => census,
         Err(refused) => return println!("{refused}"),

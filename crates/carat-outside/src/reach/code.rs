@@ -18,6 +18,12 @@ const BODY: [(RubyVersion, u64); 3] = [(V2_7, 296), (V3_1, 312), (V3_3, 312)];
 /// Where in it the number of optional arguments stands, in the upper half of a word, and the address of where their defaults begin.
 const OPTIONAL: u64 = 24;
 const DEFAULTS: u64 = 48;
+/// Where in it the address of what is known of its keywords stands; bytes of that; and where in that the addresses of their names and of
+/// the values of those that are not required stand.
+const KEYWORDS: u64 = 56;
+const KEYWORDS_BYTES: u64 = 32;
+const KEYWORD_NAMES: u64 = 16;
+const KEYWORD_VALUES: u64 = 24;
 /// Where the address of the table of variables of the code around stands, from 3.3 on behind the bits for the instructions.
 const OUTER: [(RubyVersion, u64); 3] = [(V3_1, 264), (V3_3, 272), (V3_4, 280)];
 /// Bytes between the address of the lines and that of the names of local variables, and bytes of what catches an exception.
@@ -51,6 +57,7 @@ impl Graph<'_> {
         let instructions = self.words.buffer(word(8), size * 8);
         self.used.extend(instructions.map(|chunk| (chunk as u64, 0..size * 8)));
         self.numbers(body, size);
+        self.keywords(word(KEYWORDS));
         self.lines(body);
         self.inline_caches(body);
     }
@@ -81,6 +88,28 @@ impl Graph<'_> {
         {
             self.used.insert(number as u64, 0..bytes);
         }
+    }
+
+    /// What is known of keywords: {how many, how many of them are required, other numbers, names, values of the others}
+    /// (`struct rb_iseq_param_keyword`, vm_core.h). The names lie among those of local variables, or in a chunk of their own where the
+    /// bytecode was loaded.
+    fn keywords(&mut self, at: u64) {
+        let word = |offset: u64| self.words.memory.word_at(at, offset).unwrap_or(0);
+        let (count, required) = (word(0) & u64::from(u32::MAX), word(0) >> 32);
+        let known = self.words.chunk_at(at).filter(|(_, chunk)| chunk.fits(KEYWORDS_BYTES));
+        let (Some((keywords, _)), Some(others)) = (known, count.checked_sub(required)) else {
+            return;
+        };
+        let list = |offset: u64, length: u64| {
+            self.words.chunk_at(word(offset)).filter(|(_, chunk)| chunk.fits(length * 8))
+        };
+        let values = list(KEYWORD_VALUES, others).map(|(number, _)| (number, 0..others * 8));
+        let has_names = self.words.memory.word(word(KEYWORD_NAMES)).is_some_and(is_name);
+        let names =
+            list(KEYWORD_NAMES, count).filter(|_| has_names).map(|(number, _)| (number, 0..0));
+        let used =
+            [(keywords, KEYWORD_NAMES..KEYWORDS_BYTES)].into_iter().chain(values).chain(names);
+        self.used.extend(used.map(|(number, used)| (number as u64, used)));
     }
 
     /// What is known of instructions, which is only numbers: line, node and events of each (`struct iseq_insn_info_entry`, iseq.h). Behind
@@ -202,6 +231,6 @@ fn of_version(known: [(RubyVersion, u64); 3], version: RubyVersion) -> Option<u6
 }
 
 /// Whether a word is a name (`ID`), which is a number: 0 for a parameter without one, such as `(a, b)` of a block.
-fn is_name(word: u64) -> bool {
+pub(crate) fn is_name(word: u64) -> bool {
     word <= u64::from(u32::MAX)
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Bytes of chunks that can hold a context: those of a fiber or a thread.
 const CHUNKS: Range<u64> = 300..6000;
-/// Words of a VM stack.
+/// Words of a VM stack, of which Ruby makes whole pages (`RUBY_VM_SIZE_ALIGN`, vm_core.h).
 const STACK_WORDS: Range<u64> = 1024..1 << 22;
 /// Bytes of a machine stack at most.
 const MACHINE_STACK: u64 = 16 << 20;
@@ -116,12 +116,10 @@ impl Words<'_> {
         within.any(|at| self.memory.word_at(context, at) == Some(fiber)).then_some(8..LISTED)
     }
 
-    /// The stacks for fibers, if a chunk is what Ruby knows of them: {start, bytes of one, with its guard page, number}. It reuses a stack
-    /// without clearing it.
-    pub(super) fn stacks_of_fibers(&self, chunk: &Chunk) -> Option<FiberStacks> {
-        if !STACKS.into_iter().any(|bytes| chunk.fits(bytes)) {
-            return None;
-        }
+    /// The stacks for fibers, if a chunk is what Ruby knows of them: {start, bytes of one, with its guard page, number}, and its bytes. It
+    /// reuses a stack without clearing it.
+    pub(super) fn stacks_of_fibers(&self, chunk: &Chunk) -> Option<(FiberStacks, u64)> {
+        let used = STACKS.into_iter().find(|bytes| chunk.fits(*bytes))?;
         let word = |at: u64| self.memory.word_at(chunk.user(), at);
         let (start, bytes, stride, count) = (word(0)?, word(8)?, word(16)?, word(24)?);
         let sound = bytes > 0
@@ -135,12 +133,14 @@ impl Words<'_> {
                 && self.chunks.find(at).is_none()
                 && self.heap.page_at(at).is_none()
         };
-        (is_stack(start + PAGE) && is_stack(last)).then_some(FiberStacks { start, stride, count })
+        let stacks = FiberStacks { start, stride, count };
+        (is_stack(start + PAGE) && is_stack(last)).then_some((stacks, used))
     }
 
     fn is_context(&self, words: &[u64]) -> bool {
         let [stack, size, frame] = *words else { return false };
         STACK_WORDS.contains(&size)
+            && (size * 8).is_multiple_of(PAGE)
             && stack.is_multiple_of(8)
             && stack > LOWEST_STACK
             && stack.checked_add(size * 8).is_some_and(|end| frame > stack && frame <= end)

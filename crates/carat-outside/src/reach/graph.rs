@@ -31,6 +31,9 @@ const LARGE: RangeInclusive<u64> = 512..=32_768;
 /// Bytes of what a class of 3.1 knows of an instance variable: a number, a serial number and a class.
 const VARIABLE_ENTRY: u64 = 24;
 
+/// Bytes of what traces allocations.
+const TRACER: u64 = 48;
+
 /// Bytes of what is known of a file, with all that later versions added.
 const FILE: u64 = 208;
 
@@ -244,8 +247,8 @@ impl<'a> Graph<'a> {
         let held = self.words.chunks.iter().enumerate().filter(|(_, chunk)| chunk.held());
         let mut lists = AddressSet::default();
         for (number, chunk) in held {
-            // What belongs to somebody is no structure of its own, whatever it looks like.
-            if self.owned[number] {
+            // What belongs to somebody, or is known of code and classes, is no structure of its own, whatever its room looks like.
+            if self.owned[number] || self.used.contains_key(&(number as u64)) {
                 continue;
             }
             if self.words.is_method_cache(&chunk) {
@@ -260,8 +263,9 @@ impl<'a> Graph<'a> {
                 self.own_chunk(entries);
             } else if let Some(context) = self.words.context_in(&chunk) {
                 self.context(number, context);
-            } else if let Some(stacks) = self.words.stacks_of_fibers(&chunk) {
+            } else if let Some((stacks, used)) = self.words.stacks_of_fibers(&chunk) {
                 self.fiber_stacks.push(stacks);
+                self.used.insert(number as u64, 0..used);
             } else if let Some(used) = self.words.listed_context(&chunk) {
                 self.used.insert(number as u64, used);
             } else if let Some(variable) = self.words.global_entry(&chunk) {
@@ -398,15 +402,19 @@ impl<'a> Graph<'a> {
     }
 
     /// The tables of what was allocated where, which keep no object (`struct traceobj_arg` of `ObjectSpace.trace_object_allocations`,
-    /// object_tracing.c): the data of its library lead to what leads to them.
+    /// object_tracing.c): the data of its library lead to what leads to them, of which nobody writes the last word.
     fn traced_objects(&mut self) -> Vec<StTable> {
         let mut found = Vec::new();
         for (start, end) in self.library_ranges("objspace.so") {
             for word in words_between(self.words.memory, start, end) {
-                let tracer = self.words.chunk_at(word);
-                let words = tracer.map(|(_, chunk)| self.words.words_of(&chunk));
-                let words = words.into_iter().flatten();
-                found.extend(words.filter_map(|word| self.table_of_kind(word, TableKind::Weak)));
+                let Some((number, tracer)) = self.words.chunk_at(word) else { continue };
+                let words = self.words.words_of(&tracer).into_iter();
+                let tables: Vec<_> =
+                    words.filter_map(|word| self.table_of_kind(word, TableKind::Weak)).collect();
+                if !tables.is_empty() && tracer.fits(TRACER) {
+                    self.used.insert(number as u64, 0..TRACER - 8);
+                }
+                found.extend(tables);
             }
         }
         found

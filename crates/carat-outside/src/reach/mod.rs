@@ -37,6 +37,7 @@ use crate::number_set::NumberSet;
 use crate::owners::{ReachCensus, ThreadPlace};
 use crate::swapped::in_swap;
 use carat_ruby::version::{KNOWN_REFERENCES, RubyVersion};
+pub(crate) use code::is_name;
 use compiled::Compiled;
 use contexts::Context;
 use forms::{StTable, TableKind};

@@ -75,6 +75,32 @@ impl MarkedProcess {
         entries
     }
 
+    /// Writes a context that has an object on a stack of so many words, which lies in the text of a string: no other word counts there.
+    fn context(&mut self, at: u64, words: u64) {
+        let stack = self.chunk(5 * PAGE);
+        let text = POST + 3 * SLOT;
+        for (at, word) in [(text, 5 | 1 << 13), (text + 24, stack)] {
+            self.word(at, word);
+        }
+        let frame = stack + 4 * PAGE - 64;
+        let context = [(at, stack), (at + 8, words), (at + 16, frame)];
+        for (at, word) in context.into_iter().chain([(frame + 8, stack + 32), (stack + 8, KEPT)]) {
+            self.word(at, word);
+        }
+    }
+
+    /// Makes two stacks for fibers of four pages, one so many bytes behind the other; returns the addresses of what is known of them and
+    /// of the first.
+    fn fiber_stacks(&mut self, stride: u64) -> (u64, u64) {
+        const STACKS: u64 = 0x7fc0_0000_0000;
+        let known = self.chunk(0x40);
+        self.made.memory.map_anonymous(STACKS, STACKS + 10 * PAGE);
+        for (number, word) in (0..).zip([STACKS, 4 * PAGE, stride, 2]) {
+            self.word(known + number * 8, word);
+        }
+        (known, STACKS)
+    }
+
     /// Makes bytecode, to which a root leads; returns the address of its body.
     fn code(&mut self) -> u64 {
         let (body, code) = (self.chunk(0x150), self.rooted(2, 0x701a));
@@ -160,7 +186,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 48] = [
+const WEAK: [(&str, WeakCase); 54] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -276,6 +302,13 @@ const WEAK: [(&str, WeakCase); 48] = [
         process.structure(object, if sound { b"weakmap\0" } else { b"hashmap\0" }, map);
         let table = process.table(KEPT, KEPT ^ 0x10);
         process.word(map, table);
+    }),
+    ("the word that nobody writes of what traces allocations", |process, sound| {
+        let (tracer, table) = (process.chunk(0x40), process.table(POST, 5));
+        process.word(tracer + 24, if sound { table } else { 0 });
+        process.word(tracer + 40, KEPT);
+        let data = process.library("/usr/lib/ruby/objspace.so");
+        process.word(data, tracer);
     }),
     ("a set of shared strings", |process, sound| {
         let (object, entries) = (process.rooted(2, 12), process.chunk(0x50));
@@ -419,6 +452,31 @@ const WEAK: [(&str, WeakCase); 48] = [
         process.word(names, if sound { 0x1231 } else { 1 << 33 });
         process.word(names + 16, KEPT);
     }),
+    ("the room behind keywords", |process, sound| {
+        let (body, keywords) = (process.code(), process.chunk(0x30));
+        process.word(body + 56, keywords);
+        process.word(keywords, if sound { 2 << 32 | 2 } else { 3 << 32 | 2 });
+        process.word(keywords + 32, KEPT);
+    }),
+    ("the room behind the values of keywords", |process, sound| {
+        let (body, [keywords, values]) =
+            (process.code(), [0x30, 0x20].map(|size| process.chunk(size)));
+        process.word(body + 56, keywords);
+        process.word(keywords, if sound { 1 << 32 | 2 } else { 1 << 32 | 3 });
+        process.word(keywords + 24, values);
+        process.word(values + 8, KEPT);
+    }),
+    ("what looks like a context, but its stack is no whole pages", |process, sound| {
+        let context = process.chunk(0x200);
+        process.context(context, if sound { 2049 } else { 2048 });
+        process.word(ROOTS, context);
+    }),
+    ("what looks like a context behind instructions", |process, sound| {
+        let (body, instructions) = (process.code(), process.chunk(0x200));
+        process.word(body, if sound { 60 << 32 } else { 80 << 32 });
+        process.word(body + 8, instructions);
+        process.context(instructions + 480, 2048);
+    }),
     ("the stack of a thread for signals", |process, sound| {
         let (thread, object) = process.ended_thread(false);
         let stack = process.chunk(if sound { 0x2010 } else { 0x1f10 });
@@ -444,15 +502,14 @@ const WEAK: [(&str, WeakCase); 48] = [
         process.word(object, 12);
     }),
     ("the stack of a fiber that has ended", |process, sound| {
-        const STACKS: u64 = 0x7fc0_0000_0000;
         const BYTES: u64 = 4 * PAGE;
-        let stacks = process.chunk(0x40);
-        process.made.memory.map_anonymous(STACKS, STACKS + 2 * (BYTES + PAGE));
-        let stride = if sound { BYTES + PAGE } else { BYTES };
-        for (number, word) in (0..).zip([STACKS, BYTES, stride, 2]) {
-            process.word(stacks + number * 8, word);
-        }
-        process.word(STACKS + BYTES + 2 * PAGE + 64, KEPT);
+        let (_, stacks) = process.fiber_stacks(if sound { BYTES + PAGE } else { BYTES });
+        process.word(stacks + BYTES + 2 * PAGE + 64, KEPT);
+    }),
+    ("the room behind what is known of such stacks", |process, sound| {
+        let (known, _) = process.fiber_stacks(if sound { 5 * PAGE } else { 4 * PAGE });
+        process.word(known + 48, KEPT);
+        process.word(ROOTS, known);
     }),
     ("the room behind the environment", |process, sound| {
         let [list, text] = [0x30, 0x20].map(|size| process.chunk(size));

@@ -4,6 +4,7 @@
 use super::data::CodePlace;
 use crate::heap::{SlotType, string};
 use crate::printable::printable;
+use crate::reach::is_name;
 use crate::reach::symbols::Symbols;
 use crate::reach::words::Words;
 use carat_ruby::version::LINE_IS_OBJECT;
@@ -43,12 +44,11 @@ impl<'a> CodeLayout<'a> {
         internal: Vec<u64>,
     ) -> Self {
         let mut layout = Self { words, symbols, location: None, locals: None };
-        let code: Vec<u64> =
-            internal.into_iter().filter(|object| layout.is_code(*object)).collect();
+        let bodies = internal.into_iter().filter_map(|object| layout.body(object));
+        let bodies: Vec<u64> = bodies.filter(|body| layout.has_instructions(*body)).collect();
         // Spread over all of it, because bytecode that was loaded together is alike.
-        let step = (code.len() / VOTERS).max(1);
-        let bodies = code.iter().step_by(step).filter_map(|code| layout.body(*code));
-        let bodies: Vec<u64> = bodies.collect();
+        let step = (bodies.len() / VOTERS).max(1);
+        let bodies: Vec<u64> = bodies.into_iter().step_by(step).collect();
         let voters = bodies.len();
         let winner = |range: Range<u64>, fits: &dyn Fn(u64, u64) -> bool| {
             let votes = range.step_by(4).map(|offset| {
@@ -97,6 +97,12 @@ impl<'a> CodeLayout<'a> {
         (self.is_code(code) && self.words.chunk_at(body).is_some()).then_some(body)
     }
 
+    /// Whether code can run. From 3.3 on each that is loaded from a cache leaves one behind that only has a path
+    /// (`rb_iseq_alloc_with_dummy_path`, iseq.c).
+    fn has_instructions(&self, body: u64) -> bool {
+        self.words.memory.word(body).is_some_and(|word| word >> 32 > 0)
+    }
+
     /// Path and label, if both and what lies between them are strings (`rb_iseq_location_t`).
     fn strings(&self, body: u64, at: u64) -> Option<(u64, u64)> {
         let memory = self.words.memory;
@@ -141,14 +147,15 @@ impl<'a> CodeLayout<'a> {
         Some(CodePlace { label: text(label)?, path: text(path)?, line })
     }
 
-    /// Whether there is a table of names of local variables, or none.
+    /// Whether there is a table of names of local variables, or none. What handles an exception has a name that is none of a program
+    /// (`idERROR_INFO`, id.h).
     fn is_table(&self, body: u64, at: u64) -> bool {
-        if !at.is_multiple_of(8) {
-            return false;
-        }
-        match self.words.memory.word_at(body, at) {
+        match self.words.memory.word_at(body, at).filter(|_| at.is_multiple_of(8)) {
             Some(0) => true,
-            Some(_) => self.has_names(body, at),
+            Some(table) => {
+                let is_chunk = self.words.chunk_at(table).is_some();
+                is_chunk && self.words.memory.word(table).is_some_and(is_name)
+            }
             None => false,
         }
     }

@@ -36,6 +36,8 @@ fn assert_reached(census: Census, classes: &[String], left: &Value, version: Tes
     let main = format!(" of thread {} ", census.process);
     let who = census.who.unwrap_or_else(|| panic!("{:?}", census.unknown));
     assert_eq!(who.classes.len(), classes.len());
+    // Also where most code was loaded from a cache and not collected yet.
+    assert!(who.unnamed.is_empty(), "{:?} in {version:?}", who.unnamed);
     for class in &who.classes {
         let garbage = class.garbage_objects.unwrap_or_else(|| panic!("{class:?}"));
         let by_stack = class.ways.iter().filter(|way| way.way.to_string().contains(&main));

@@ -41,9 +41,37 @@ module Garbage
     owner.remove_instance_variable(:@last)
   end
 
+  # Memory of any size, each word of it the address of an object.
+  def self.filled(made)
+    (24..1200).step(8) do |bytes|
+      Array.new(4) { ([made.new.to_s[/0x(\h+)/, 1].hex].pack('Q') * (bytes / 8)).byteslice(0, bytes - 1) << 'x' }.each(&:clear)
+    end
+  end
+
   # Memory full of addresses of objects, which is free for what is made next.
   def self.littered(made)
+    filled(made)
     50.times { [Array.new(40) { made.new }, (1..40).to_h { |n| [n, made.new] }].each(&:clear) }
+    yield
+  end
+
+  CODE = <<~RUBY
+    lambda do |one, two = 2, *rest, three:, four: 4, five: [one], **others, &block|
+      begin
+        @one ||= Garbage.take(one, two, of: three, &block)
+        [Math::PI, one&.size, rest.map { |six| [six, two, four] }, "\#{one} \#{others}", one =~ /x\#{two}/o]
+      rescue ArgumentError, TypeError => error
+        error
+      ensure
+        five << 1
+      end
+      case one when 'a', 'b' then 1 when :c then 2 else others end
+    end
+  RUBY
+
+  # Code that is called, and never was.
+  def self.code
+    yield.tap { |code| 3.times { code.call('one', three: 3) {} } }
     yield
   end
 
@@ -119,6 +147,12 @@ module Garbage
     StructsOfScanners: ->(made) { littered(made) { kept(:scanners) { Array.new(200) { StringScanner.new('abc' * 9).tap { |one| one.scan(/a(b)/) } } } } },
     StructsOfFolders: ->(made) { littered(made) { kept(:folders) { Array.new(30) { Dir.open('/').tap(&:read) } } } },
     StructsOfFiles: ->(made) { littered(made) { kept(:files) { Array.new(40) { File.open('/proc/self/maps').tap(&:gets) } } } },
+    StructsOfCode: ->(made) { littered(made) { kept(:code) { Array.new(20) { code { eval(CODE) } } } } },
+    StructsOfLoadedCode: ->(made) { littered(made) { kept(:loaded) { Array.new(60) { code { RubyVM::InstructionSequence.load_from_binary(RubyVM::InstructionSequence.compile(CODE).to_binary).eval } } } } },
+    StructsOfFibers: ->(made) { littered(made) { kept(:fibers) { Array.new(20) { Fiber.new { Fiber.yield }.tap(&:resume) } } } },
+    StructsOfEnumerators: ->(made) { littered(made) { kept(:enumerators) { Array.new(20) { [1, 2].each.tap(&:next) } } } },
+    StructsOfClasses: ->(made) { littered(made) { kept(:classes) { Array.new(20) { |n| Class.new { attr_accessor :one; define_method(:two) { n }; def to_s; super; end; include Comparable; prepend Module.new { def one; super; end }; const_set(:ONE, n); class_variable_set(:@@one, n) }.tap { |one| one.new.tap { |own| own.one = own.one.to_s + own.to_s } } } } } },
+    StructsOfStructs: ->(made) { littered(made) { kept(:structs) { Array.new(40) { |n| [Struct.new(:one, :two, :three, :four).new(1), [1] * (n + 4), (1..n + 4).to_h { |one| [one, 1] }, Object.new.tap { |one| (n + 4).times { |own| one.instance_variable_set("@v#{own}", own) } }, Set[*1..n], n.to_s.match(/(\d)/), 3**(n * 9), Time.now, 1.method(:+), Comparable.instance_method(:==), binding, Mutex.new, Queue.new << n, ConditionVariable.new] } } } },
     StructsOfMutexes: ->(made) { kept(:mutexes) { Array.new(40) { Mutex.new.tap { |one| Thread.new { Array.new(5) { made.new }.then { |held| one.synchronize { held.size } } }.join } } } },
     Curried: ->(made) { MANY.times { ->(one, _) { one }.curry[made.new][made.new] } }
   }.freeze
