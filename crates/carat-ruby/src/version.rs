@@ -29,6 +29,11 @@ impl RubyVersion {
         let mut numbers = text[start..].split(|letter: char| !letter.is_ascii_digit());
         Some(Self::new(numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
     }
+
+    /// What a list has of this version; `None` if it is not in the list.
+    pub fn among<T: Copy>(self, list: &[(Self, T)]) -> Option<T> {
+        list.iter().find_map(|(version, fact)| (*version == self).then_some(*fact))
+    }
 }
 
 impl fmt::Display for RubyVersion {

@@ -38,8 +38,7 @@ const COUNTS: u64 = 56;
 const CACHE: u64 = 16;
 const LONG_CACHE: u64 = 24;
 const CALL: u64 = 16;
-/// Bytes of a call with its cache in it, and of one with keywords, of which the last eight are the address of those
-/// (`rb_kwarg_call_data`, vm_core.h).
+/// Bytes of a call with its cache in it, and of one with keywords, which has their address too (`rb_kwarg_call_data`, vm_core.h).
 const CACHED_CALL: u64 = 80;
 const KEYWORD_CALL: u64 = 88;
 /// Names in the path of a constant at most.
@@ -73,7 +72,7 @@ impl Graph<'_> {
         let mut numbers = Vec::new();
         numbers.extend(table(DEFAULTS, (word(OPTIONAL) >> 32) + 1));
         let version = self.words.heap.version();
-        if let Some(at) = of_version(OUTER, version) {
+        if let Some(at) = version.among(&OUTER) {
             if let Some((items, _)) = self.words.table_of_names(word(at)) {
                 numbers.extend(self.words.chunk_at(items).map(|(number, _)| number));
                 numbers.extend(table(at, NAMES / 8));
@@ -84,7 +83,7 @@ impl Graph<'_> {
         }
         self.used.extend(numbers.into_iter().map(|number| (number as u64, 0..0)));
         if let Some((number, chunk)) = self.words.chunk_at(body)
-            && let Some(bytes) = of_version(BODY, version).filter(|bytes| chunk.fits(*bytes))
+            && let Some(bytes) = version.among(&BODY).filter(|bytes| chunk.fits(*bytes))
         {
             self.used.insert(number as u64, 0..bytes);
         }
@@ -155,7 +154,12 @@ impl Graph<'_> {
             let paths: Vec<usize> = paths.collect();
             self.used.extend(paths.into_iter().map(|chunk| (chunk as u64, 0..0)));
         }
-        let [caches, calls] = tables;
+        let [caches, mut calls] = tables;
+        // What a call remembers of its method keeps nothing, nor do its keywords, which are symbols of the code.
+        if CALLS_HAVE_CACHES.contains(self.words.heap.version()) {
+            let with_keywords = calls.take_if(|(_, used)| !used.is_empty());
+            self.shallow.extend(with_keywords.map(|(chunk, _)| (chunk as u64, 0)));
+        }
         self.inline_caches.extend(caches.iter().map(|(chunk, _)| (*chunk as u64, ())));
         let caches = caches.map(|(chunk, used)| (chunk, self.without_constants(chunk, used)));
         let tables = caches.into_iter().chain(calls);
@@ -195,9 +199,8 @@ impl Graph<'_> {
         };
         let cache = if is_early { LONG_CACHE } else { CACHE };
         let (bytes, used) = if CALLS_HAVE_CACHES.contains(version) {
-            let others = calls * CACHED_CALL;
-            let bytes = others + with_keywords * KEYWORD_CALL;
-            (bytes, (others + KEYWORD_CALL - 8).min(bytes)..bytes)
+            let bytes = calls * CACHED_CALL + with_keywords * KEYWORD_CALL;
+            (bytes, if with_keywords == 0 { 0..0 } else { 0..bytes })
         } else {
             (calls * CALL, 0..calls * CALL)
         };
@@ -223,11 +226,6 @@ impl Graph<'_> {
         let count = names.count() as u64;
         (count > 0 && are_names(count) && chunk.fits(count * 8 + 8)).then_some(number)
     }
-}
-
-/// What stands beside a version, if it is there.
-fn of_version(known: [(RubyVersion, u64); 3], version: RubyVersion) -> Option<u64> {
-    known.into_iter().find_map(|(of, number)| (of == version).then_some(number))
 }
 
 /// Whether a word is a name (`ID`), which is a number: 0 for a parameter without one, such as `(a, b)` of a block.

@@ -9,10 +9,14 @@ use crate::hash::AddressSet;
 use crate::heap::{SlotHead, SlotType};
 use crate::malloc::Chunk;
 use crate::memory::{MemoryRegion, PAGE};
+use carat_ruby::RubyVersion;
+use carat_ruby::version::{V2_7, V3_1, V3_3, V3_4};
 use std::ops::Range;
 
 /// Bytes of chunks that can hold a context: those of a fiber or a thread.
 const CHUNKS: Range<u64> = 300..6000;
+/// Bytes of a fiber, which has its context in it (`rb_fiber_t`, cont.c): malloc can give more. Other versions were not measured.
+const FIBER: [(RubyVersion, u64); 4] = [(V2_7, 592), (V3_1, 592), (V3_3, 768), (V3_4, 752)];
 /// Words of a VM stack, of which Ruby makes whole pages (`RUBY_VM_SIZE_ALIGN`, vm_core.h).
 const STACK_WORDS: Range<u64> = 1024..1 << 22;
 /// Bytes of a machine stack at most.
@@ -54,6 +58,8 @@ impl FiberStacks {
 pub(crate) struct Context {
     /// Its address.
     pub(crate) address: u64,
+    /// The end of the structure in which it is. What lies behind is old.
+    pub(super) end: u64,
     /// The VM stack as a whole.
     pub(crate) vm_stack: (u64, u64),
     /// Parts of stacks that are in use.
@@ -93,6 +99,7 @@ impl Words<'_> {
         }
         let mut context = Context {
             address: chunk.user() + at as u64 * 8,
+            end: self.end_of_fiber(chunk),
             vm_stack: (stack, end),
             live: vec![(stack, top + 8), (frame, end)],
             ..Context::default()
@@ -137,6 +144,14 @@ impl Words<'_> {
         (is_stack(start + PAGE) && is_stack(last)).then_some((stacks, used))
     }
 
+    /// Where the fiber in a chunk ends, without its last word: that is room, as a fiber has a multiple of 16 bytes, or what is known of its
+    /// stack (`fiber_pool_allocation`, cont.c), and no object.
+    fn end_of_fiber(&self, chunk: &Chunk) -> u64 {
+        let known = self.heap.version().among(&FIBER).filter(|bytes| chunk.fits(*bytes));
+        let end = known.map_or(chunk.user_end(), |bytes| chunk.user() + bytes);
+        end.min(chunk.user_end().saturating_sub(8))
+    }
+
     fn is_context(&self, words: &[u64]) -> bool {
         let [stack, size, frame] = *words else { return false };
         STACK_WORDS.contains(&size)
@@ -162,7 +177,7 @@ impl Words<'_> {
         });
         let Some((at, start, end, region)) = bounds else { return };
         let registers = chunk.user() + (at as u64 + 3) * 8;
-        context.registers = Some((registers, (registers + REGISTERS).min(chunk.user_end())));
+        context.registers = Some((registers, (registers + REGISTERS).min(context.end)));
         // The mapping of a thread's own stack is searched from its stack pointer on.
         if is_fiber_stack(region) && end.is_multiple_of(8) {
             context.live.push((end, start));

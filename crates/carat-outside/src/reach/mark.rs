@@ -563,12 +563,10 @@ impl<'a> ReachMarker<'a> {
                 parts.into_iter().for_each(|part| self.words(part));
             }
             Some(context) => {
-                let (start, end) =
-                    context.registers.unwrap_or((chunk.user_end(), chunk.user_end()));
+                let (start, end) = context.registers.unwrap_or((context.end, context.end));
                 self.words((chunk.user(), start));
                 self.values((start, end));
-                // The last word is room, or what is known of its stack (`fiber_pool_allocation`, cont.c), and no object.
-                self.words((end, chunk.user_end().saturating_sub(8)));
+                self.words((end, context.end));
                 self.bytes(context.vm_stack.0);
                 context.live.into_iter().for_each(|part| self.stack(part));
             }

@@ -19,6 +19,11 @@ use std::ops::Range;
 /// Bytes of chunks that can be what Ruby knows of a native thread, and of the stack for signals.
 const NATIVE_THREAD: Range<u64> = 64..512;
 const SIGNAL_STACK: Range<u64> = 2 * PAGE..33 * PAGE;
+/// Bytes of what is known of a native thread from 3.3 on, where in it the address of its context stands, and bytes of that
+/// (`struct rb_native_thread`, thread_pthread.h; `struct coroutine_context`, coroutine/amd64/Context.h).
+const NATIVE_BYTES: u64 = 120;
+const NATIVE_CONTEXT: u64 = 96;
+const CONTEXT_BYTES: u64 = 16;
 /// Nodes of one list at most.
 const MOST_NODES: usize = 1 << 20;
 
@@ -50,8 +55,11 @@ impl Graph<'_> {
     fn living_thread(&mut self, mut words: Vec<u64>, stacks: &mut AddressSet) {
         let native = words.iter().filter_map(|word| self.words.chunk_at(*word));
         let native = native.filter(|(_, chunk)| NATIVE_THREAD.contains(&chunk.size));
-        let native: Vec<u64> = native.flat_map(|(_, chunk)| self.words.words_of(&chunk)).collect();
-        words.extend(native);
+        let native: Vec<Chunk> = native.map(|(_, chunk)| chunk).collect();
+        for chunk in native {
+            self.native_context(&chunk);
+            words.extend(self.words.words_of(&chunk));
+        }
         for word in words {
             stacks.extend(self.words.memory.region(word).map(|region| region.start));
             if let Some((number, chunk)) = self.words.chunk_at(word) {
@@ -66,6 +74,15 @@ impl Graph<'_> {
                 self.running.extend(context.machine_mapping.is_none().then_some(start));
             }
         }
+    }
+
+    /// A native thread that has a thread of its own never writes its context, which has no objects in any case.
+    fn native_context(&mut self, native: &Chunk) {
+        let word = self.words.memory.word_at(native.user(), NATIVE_CONTEXT);
+        let context = word.filter(|_| native.fits(NATIVE_BYTES));
+        let context = context.and_then(|at| self.words.chunk_at(at));
+        let context = context.filter(|(_, chunk)| chunk.fits(CONTEXT_BYTES));
+        self.used.extend(context.map(|(number, _)| (number as u64, 0..0)));
     }
 
     /// The stack on which a thread handles signals holds what was in the memory before: whole pages (`rb_allocate_sigaltstack`, signal.c).

@@ -186,7 +186,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 54] = [
+const WEAK: [(&str, WeakCase); 56] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -477,11 +477,28 @@ const WEAK: [(&str, WeakCase); 54] = [
         process.word(body + 8, instructions);
         process.context(instructions + 480, 2048);
     }),
+    ("the room behind a fiber", |process, sound| {
+        // A chunk of malloc can have 16 bytes more than it needs.
+        let fiber = process.chunk(if sound { 0x320 } else { 0x340 });
+        process.context(fiber + 80, 2048);
+        let stack = process.made.memory.word(fiber + 80).unwrap();
+        process.word(stack + 8, 0);
+        process.word(fiber + 776, KEPT);
+        process.word(ROOTS, fiber);
+    }),
     ("the stack of a thread for signals", |process, sound| {
         let (thread, object) = process.ended_thread(false);
         let stack = process.chunk(if sound { 0x2010 } else { 0x1f10 });
         process.word(thread + 64, stack);
         process.word(stack + 0x800, KEPT);
+        process.word(ROOTS, object);
+    }),
+    ("the context of a native thread", |process, sound| {
+        let (thread, object) = process.ended_thread(false);
+        let [native, context] = [0x80, 0x20].map(|size| process.chunk(size));
+        process.word(thread + 64, native);
+        process.word(native + if sound { 96 } else { 88 }, context);
+        process.word(context, KEPT);
         process.word(ROOTS, object);
     }),
     ("a thread of the parent, in a forked process", |process, sound| {
