@@ -53,8 +53,9 @@ fn row(tree: &RubyTree, now_ms: u64) -> [String; 13] {
         bytes(tree.pss),
         bytes(tree.private_per_worker),
         swap,
-        of_limit(tree, |limit| limit.limit),
-        of_limit(tree, GroupLimit::left),
+        of_limit(tree, "none", |limit| limit.limit),
+        // "none" would be a full group.
+        of_limit(tree, "–", GroupLimit::left),
         or_question_mark(tree.ruby.as_ref()),
         or_question_mark(tree.jit.as_ref()),
         or_question_mark(tree.allocator.as_ref().map(|name| shorten(name, 12))),
@@ -63,11 +64,11 @@ fn row(tree: &RubyTree, now_ms: u64) -> [String; 13] {
     ]
 }
 
-fn of_limit(tree: &RubyTree, of: fn(&GroupLimit) -> Bytes) -> String {
+/// A figure of the nearest limit, or what stands for it in a group that could be read and has no limit.
+fn of_limit(tree: &RubyTree, unlimited: &str, of: fn(&GroupLimit) -> Bytes) -> String {
     match tree.group.as_ref().map(|group| group.nearest_limit()) {
         None => "?".to_owned(),
-        // A group that could be read and has no limit.
-        Some(None) => "none".to_owned(),
+        Some(None) => unlimited.to_owned(),
         Some(Some(limit)) => short_bytes(of(limit).0 as f64),
     }
 }
@@ -271,6 +272,9 @@ mod tests {
             "explain 4312",
         ]);
         assert!(lines[2].contains("?") && lines[3].starts_with("? of 77: memory"), "{text}");
+        let unlimited = RubyTree { group: Some(GroupUse::default()), ..puma() };
+        let text = host_text(&host(vec![unlimited]), 200);
+        assert!(text.contains(" none     –  3.3.8"), "{text}");
         assert!(host_text(&host(Vec::new()), 80).starts_with("No Ruby runs here"));
     }
 
