@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::view::{dry_run_details, dry_run_text, output};
 use crate::work::budget_checks::check_budgets;
 use crate::work::exit::Exit;
-use crate::work::trials::{ShownResults, prepare_experiment, run_trials, show_results};
+use crate::work::trials::{ShownResults, prepare_experiment, print_json, run_trials, show_results};
 use carat_model::{ExperimentInfo, Outcome, Results, Trial, mask_secrets};
 use carat_report::{Budget, NextCommands, count, never_ready, resume_command, shell_line};
 use std::path::Path;
@@ -116,6 +116,9 @@ fn conclude(
     if matches!(ended, Err(RunError::Interrupted))
         && let Some(when) = before_the_first_block(&store.trials()?, store.info()?.variants.len())
     {
+        if shown.json {
+            print_json(store)?;
+        }
         let resume = next.resume.unwrap_or_default();
         output::print_message(&format!("interrupted before {when}; continue with {resume}"));
         return Ok(Exit::Interrupted);

@@ -77,6 +77,11 @@ pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result
     Ok(results)
 }
 
+/// Prints for a program what a run that was stopped before its first block has, of which there is nothing to show.
+pub(crate) fn print_json(store: &Store) -> anyhow::Result<()> {
+    Ok(output::print_data(&json(&concluded(store)?, Audience::Own)?)?)
+}
+
 /// Writes the page beside the results and returns its name. The results are complete without it, so a file of the user in its
 /// place is a message and no error.
 fn write_own_page(results_file: &Path, results: &Results) -> anyhow::Result<Option<String>> {

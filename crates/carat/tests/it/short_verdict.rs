@@ -33,6 +33,22 @@ fn stopped_before_a_trial_ended_is_one_line_with_the_command_that_continues() {
 }
 
 #[test]
+fn a_program_that_asked_for_json_gets_it_also_when_stopped_before_a_trial_ended() {
+    let folder = folder("stopped-early-json");
+    let fake = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "60000"];
+    let mut command = folder.carat(&fake);
+    let child =
+        command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the results file exists", || folder.path("fake.carat").exists());
+    signal(&child, Signal::INT);
+    let ran = finish(child);
+    ran.assert_code(130)
+        .assert_says("interrupted before a trial ended; continue with carat compare ");
+    let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(told["results"]["trials"], serde_json::json!([]), "{told}");
+}
+
+#[test]
 fn stopped_in_the_warm_up_block_is_one_line_too() {
     let folder = folder("stopped-warm-up");
     let fake = ["compare", "fake.toml", "--fake", "71e6:9e6,71e6:9e6", "--fake-pace", "2000"];
