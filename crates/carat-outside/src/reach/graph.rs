@@ -138,13 +138,14 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// What is known of a file, behind which a word of room may lie (`struct rb_io`, io.h). From 4.0 on it is longer.
+    /// What is known of a file, behind which a word of room may lie, and whose buffers and converters keep no object (`struct rb_io`, io.h;
+    /// `struct rb_econv_t`, transcode.c). From 4.0 on it is longer.
     fn file(&mut self, view: &SlotView<'_>) {
         let is_known = !OBJECT_FIELDS_OUTSIDE_BY_FLAG.contains(self.words.heap.version());
         if is_known && view.kind() == SlotType::FILE {
             let bytes = file_bytes(self.words.heap.version());
             let chunk = self.words.chunk_at(view.word(16)).filter(|(_, chunk)| chunk.fits(bytes));
-            self.used.extend(chunk.map(|(number, _)| (number as u64, 0..bytes)));
+            self.shallow.extend(chunk.map(|(number, _)| (number as u64, bytes)));
         }
     }
 

@@ -7,8 +7,9 @@ use super::fields::SlotView;
 use super::forms::TableKind;
 use super::struct_types::StructTypes;
 
-/// Names of types (weakmap.c, before 3.3 gc.c; concurrent_set.c; vm.c; cont.c; zlib.c; strscan.c; dir.c).
-const TYPES: [(&str, StructKind); 9] = [
+/// Names of types (weakmap.c, before 3.3 gc.c; concurrent_set.c; vm.c; cont.c; zlib.c; strscan.c; stringio.c;
+/// dir.c).
+const TYPES: [(&str, StructKind); 10] = [
     ("weakmap", StructKind::Tables(TableKind::Weak)),
     ("weakkeymap", StructKind::Tables(TableKind::StrongRecords)),
     ("VM/concurrent_set", StructKind::Set),
@@ -17,6 +18,7 @@ const TYPES: [(&str, StructKind); 9] = [
     ("zstream", StructKind::Shallow(32)),
     ("gzfile", StructKind::Shallow(u64::MAX)),
     ("StringScanner", StructKind::Shallow(u64::MAX)),
+    ("strio", StructKind::Shallow(16)),
     ("dir", StructKind::Buffers),
 ];
 /// Bytes of a struct outside of its slot that are searched.
@@ -34,7 +36,7 @@ pub(super) enum StructKind {
     /// A fiber (`rb_fiber_t`).
     Fiber,
     /// It marks objects to which so many bytes of it lead; what it leads to besides keeps none (`zstream_mark`, `gzfile_mark`,
-    /// `strscan_mark`).
+    /// `strscan_mark`, `strio_mark`).
     Shallow(u64),
     /// What it leads to besides objects is room that nobody clears (`DIR` of glibc).
     Buffers,

@@ -19,9 +19,10 @@ use std::ops::Range;
 /// Bytes of chunks that can be what Ruby knows of a native thread, and of the stack for signals.
 const NATIVE_THREAD: Range<u64> = 64..512;
 const SIGNAL_STACK: Range<u64> = 2 * PAGE..33 * PAGE;
-/// Bytes of what is known of a native thread from 3.3 on, where in it the address of its context stands, and bytes of that
-/// (`struct rb_native_thread`, thread_pthread.h; `struct coroutine_context`, coroutine/amd64/Context.h).
+/// Bytes of what is known of a native thread from 3.3 on, where in it the addresses of its stack for signals and of its context stand, and
+/// bytes of that (`struct rb_native_thread`, thread_pthread.h; `struct coroutine_context`, coroutine/amd64/Context.h).
 const NATIVE_BYTES: u64 = 120;
+const NATIVE_STACK: u64 = 88;
 const NATIVE_CONTEXT: u64 = 96;
 const CONTEXT_BYTES: u64 = 16;
 /// Nodes of one list at most.
@@ -57,7 +58,7 @@ impl Graph<'_> {
         let native = native.filter(|(_, chunk)| NATIVE_THREAD.contains(&chunk.size));
         let native: Vec<Chunk> = native.map(|(_, chunk)| chunk).collect();
         for chunk in native {
-            self.native_context(&chunk);
+            self.native_thread(&chunk);
             words.extend(self.words.words_of(&chunk));
         }
         for word in words {
@@ -76,13 +77,20 @@ impl Graph<'_> {
         }
     }
 
-    /// A native thread that has a thread of its own never writes its context, which has no objects in any case.
-    fn native_context(&mut self, native: &Chunk) {
-        let word = self.words.memory.word_at(native.user(), NATIVE_CONTEXT);
-        let context = word.filter(|_| native.fits(NATIVE_BYTES));
-        let context = context.and_then(|at| self.words.chunk_at(at));
-        let context = context.filter(|(_, chunk)| chunk.fits(CONTEXT_BYTES));
-        self.used.extend(context.map(|(number, _)| (number as u64, 0..0)));
+    /// A native thread that has a thread of its own never writes its context, which has no objects in any case. From glibc 2.34 on its stack
+    /// for signals has four times what the registers of the processor need (`_SC_SIGSTKSZ`), which need not be whole pages.
+    fn native_thread(&mut self, native: &Chunk) {
+        if !native.fits(NATIVE_BYTES) {
+            return;
+        }
+        let chunk = |at: u64| {
+            let word = self.words.memory.word_at(native.user(), at);
+            word.and_then(|word| self.words.chunk_at(word))
+        };
+        let context = chunk(NATIVE_CONTEXT).filter(|(_, chunk)| chunk.fits(CONTEXT_BYTES));
+        let stack = chunk(NATIVE_STACK).filter(|(_, chunk)| SIGNAL_STACK.contains(&chunk.size));
+        let unused = context.into_iter().chain(stack).map(|(number, _)| (number as u64, 0..0));
+        self.used.extend(unused);
     }
 
     /// The stack on which a thread handles signals holds what was in the memory before: whole pages (`rb_allocate_sigaltstack`, signal.c).

@@ -186,7 +186,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 56] = [
+const WEAK: [(&str, WeakCase); 58] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -261,6 +261,13 @@ const WEAK: [(&str, WeakCase); 56] = [
         process.word(stream + 0x20, buffer);
         process.word(stream + 0x30, if sound { 8192 } else { 8191 });
         process.word(buffer + 64, KEPT);
+    }),
+    ("what converts the encoding of a file", |process, sound| {
+        let [stream, converter] = [0xe0, 0xd0].map(|size| process.chunk(size));
+        let file = process.rooted(2, if sound { 11 } else { 12 });
+        process.word(file + 16, stream);
+        process.word(stream + 0x80, converter);
+        process.word(converter + 0x68, KEPT);
     }),
     ("the keys of finalizers", |process, sound| {
         let array = process.rooted(2, 7 | 1 << 13);
@@ -490,6 +497,14 @@ const WEAK: [(&str, WeakCase); 56] = [
         let (thread, object) = process.ended_thread(false);
         let stack = process.chunk(if sound { 0x2010 } else { 0x1f10 });
         process.word(thread + 64, stack);
+        process.word(stack + 0x800, KEPT);
+        process.word(ROOTS, object);
+    }),
+    ("the same of a processor with more registers", |process, sound| {
+        let (thread, object) = process.ended_thread(false);
+        let [native, stack] = [0x80, 0xbad0].map(|size| process.chunk(size));
+        process.word(thread + 64, native);
+        process.word(native + if sound { 88 } else { 80 }, stack);
         process.word(stack + 0x800, KEPT);
         process.word(ROOTS, object);
     }),

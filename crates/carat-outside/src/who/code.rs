@@ -147,15 +147,12 @@ impl<'a> CodeLayout<'a> {
         Some(CodePlace { label: text(label)?, path: text(path)?, line })
     }
 
-    /// Whether there is a table of names of local variables, or none. What handles an exception has a name that is none of a program
-    /// (`idERROR_INFO`, id.h).
+    /// Whether there is a table of names of local variables, or none. What handles an exception has one of Ruby's library, whose name is
+    /// none of a program (`rb_iseq_shared_exc_local_tbl`, iseq.c).
     fn is_table(&self, body: u64, at: u64) -> bool {
         match self.words.memory.word_at(body, at).filter(|_| at.is_multiple_of(8)) {
             Some(0) => true,
-            Some(table) => {
-                let is_chunk = self.words.chunk_at(table).is_some();
-                is_chunk && self.words.memory.word(table).is_some_and(is_name)
-            }
+            Some(table) => self.words.memory.word(table).is_some_and(is_name),
             None => false,
         }
     }
@@ -187,7 +184,7 @@ impl<'a> CodeLayout<'a> {
         match self.words.chunk_at(table) {
             // The table was allocated for exactly this number of IDs.
             Some((_, chunk)) => size > 0 && size < MOST_LOCALS && chunk.fits(size * 8),
-            None => size == 0,
+            None => size == u64::from(table != 0),
         }
     }
 

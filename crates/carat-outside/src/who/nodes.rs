@@ -133,9 +133,11 @@ impl<'a> Nodes<'a> {
 
     fn spot_in_slot(&self, view: &SlotView<'_>, target: &NodeTarget<'_>) -> Option<Spot> {
         let mut found: Option<u64> = None;
+        // The class is a reference like any other; internal objects have one of their own there.
+        let is_internal = view.kind() == SlotType::IMEMO;
+        let own = (view.address + if is_internal { 8 } else { 16 }, view.end());
         let mut ranges = Vec::new();
-        if view.kind() != SlotType::IMEMO {
-            // The class, which is a reference like any other; internal objects have something else there.
+        if !is_internal {
             ranges.push((view.address + 8, view.address + 16));
         }
         view.references(&mut |reference| match reference {
@@ -146,9 +148,7 @@ impl<'a> Nodes<'a> {
             | Reference::Bytes(_)
             | Reference::Buffer(..)
             | Reference::Struct(_)
-            | Reference::Pattern(_) => {
-                ranges.push((view.address + 16, view.end()));
-            }
+            | Reference::Pattern(_) => ranges.push(own),
             Reference::Values(start, count) => ranges.push(self.values(start, count)),
             Reference::Words(start, end) | Reference::Plain(start, end) => {
                 ranges.push((start, end));

@@ -38,6 +38,8 @@ fn assert_reached(census: Census, classes: &[String], left: &Value, version: Tes
     assert_eq!(who.classes.len(), classes.len());
     // Also where most code was loaded from a cache and not collected yet.
     assert!(who.unnamed.is_empty(), "{:?} in {version:?}", who.unnamed);
+    // It is at rest, so nothing may be said to have changed meanwhile.
+    assert_eq!(who.left_out, 0, "{version:?}");
     for class in &who.classes {
         let garbage = class.garbage_objects.unwrap_or_else(|| panic!("{class:?}"));
         let by_stack = class.ways.iter().filter(|way| way.way.to_string().contains(&main));
