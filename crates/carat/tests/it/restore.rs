@@ -194,8 +194,10 @@ fn checkout(folder: &Folder) {
 
 fn reproduce(folder: &Folder, options: &[&str]) -> Ran {
     let path = std::env::var("PATH").unwrap();
-    let mut command = Command::new(folder.path("bin/reproduce"));
+    // Not itself: while another test forks, a script that was just written can be busy.
+    let mut command = Command::new("bash");
     command
+        .arg(folder.path("bin/reproduce"))
         .args(options)
         .arg("3")
         .env_clear()
