@@ -184,6 +184,16 @@ impl MarkedProcess {
         }
         (thread, object)
     }
+
+    /// Makes a thread that has not ended, whose native thread leads at this place to a chunk of so many bytes with an object in it.
+    fn native_thread(&mut self, place: u64, bytes: u64, kept: u64) {
+        let (thread, object) = self.ended_thread(false);
+        let [native, chunk] = [0x80, bytes].map(|size| self.chunk(size));
+        for (at, word) in [(thread + 64, native), (native + place, chunk), (chunk + kept, KEPT)] {
+            self.word(at, word);
+        }
+        self.word(ROOTS, object);
+    }
 }
 
 const WEAK: [(&str, WeakCase); 58] = [
@@ -501,20 +511,10 @@ const WEAK: [(&str, WeakCase); 58] = [
         process.word(ROOTS, object);
     }),
     ("the same of a processor with more registers", |process, sound| {
-        let (thread, object) = process.ended_thread(false);
-        let [native, stack] = [0x80, 0xbad0].map(|size| process.chunk(size));
-        process.word(thread + 64, native);
-        process.word(native + if sound { 88 } else { 80 }, stack);
-        process.word(stack + 0x800, KEPT);
-        process.word(ROOTS, object);
+        process.native_thread(if sound { 88 } else { 80 }, 0xbad0, 0x800);
     }),
     ("the context of a native thread", |process, sound| {
-        let (thread, object) = process.ended_thread(false);
-        let [native, context] = [0x80, 0x20].map(|size| process.chunk(size));
-        process.word(thread + 64, native);
-        process.word(native + if sound { 96 } else { 88 }, context);
-        process.word(context, KEPT);
-        process.word(ROOTS, object);
+        process.native_thread(if sound { 96 } else { 88 }, 0x20, 0);
     }),
     ("a thread of the parent, in a forked process", |process, sound| {
         let (thread, object) = process.ended_thread(false);

@@ -1,6 +1,6 @@
 //! Trials of an experiment until there is a verdict, its results, and the command that continues it.
 
-use crate::input::experiment_of;
+use crate::input::{concluded, experiment_of};
 use crate::run::experiment::{ExperimentRequest, PreparedExperiment, RunError, failure_detail};
 use crate::store::Store;
 use crate::view::{dry_run_details, dry_run_text, output};
@@ -117,7 +117,7 @@ fn conclude(
         && let Some(when) = before_the_first_block(&store.trials()?, store.info()?.variants.len())
     {
         if shown.json {
-            print_json(store)?;
+            print_json(&concluded(store)?)?;
         }
         let resume = next.resume.unwrap_or_default();
         output::print_message(&format!("interrupted before {when}; continue with {resume}"));

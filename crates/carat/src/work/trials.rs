@@ -61,7 +61,7 @@ pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result
     let details = page.iter().cloned().chain([output::details_command(path, &[])]).collect();
     match shown {
         ShownResults { json: true, .. } => {
-            output::print_data(&json(&results, Audience::Own)?)?;
+            print_json(&results)?;
             output::print_message(&format!("\nresults  {}", path.display()));
             say_page(page.as_deref());
         }
@@ -77,9 +77,9 @@ pub(crate) fn show_results(store: &Store, shown: ShownResults) -> anyhow::Result
     Ok(results)
 }
 
-/// Prints for a program what a run that was stopped before its first block has, of which there is nothing to show.
-pub(crate) fn print_json(store: &Store) -> anyhow::Result<()> {
-    Ok(output::print_data(&json(&concluded(store)?, Audience::Own)?)?)
+/// Prints results for a program.
+pub(crate) fn print_json(results: &Results) -> anyhow::Result<()> {
+    Ok(output::print_data(&json(results, Audience::Own)?)?)
 }
 
 /// Writes the page beside the results and returns its name. The results are complete without it, so a file of the user in its
