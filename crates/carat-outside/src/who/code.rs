@@ -50,6 +50,9 @@ impl<'a> CodeLayout<'a> {
         let step = (bodies.len() / VOTERS).max(1);
         let bodies: Vec<u64> = bodies.into_iter().step_by(step).collect();
         let voters = bodies.len();
+        // All are one structure. Further on lies the next one, whose tables are as good, but whose numbers are not this one's.
+        let end = layout.bytes_of_most(&bodies);
+        let within = |range: Range<u64>| range.start..range.end.min(end);
         let winner = |range: Range<u64>, fits: &dyn Fn(u64, u64) -> bool| {
             let votes = range.step_by(4).map(|offset| {
                 let votes = bodies.iter().filter(|body| fits(**body, offset)).count();
@@ -59,19 +62,19 @@ impl<'a> CodeLayout<'a> {
             let best = votes.max_by_key(|(votes, offset)| (*votes, u64::MAX - offset));
             best.filter(|(votes, _)| *votes > 0 && votes * 100 >= voters * CLEAR)
         };
-        layout.location =
-            winner(LOCATIONS, &|body, at| layout.strings(body, at).is_some()).map(|won| won.1);
+        layout.location = winner(within(LOCATIONS), &|body, at| layout.strings(body, at).is_some())
+            .map(|won| won.1);
         // What is always 0 fits everywhere, so the place with most names wins.
         let fits = |at: &u64| {
             let tables = bodies.iter().filter(|body| layout.is_table(**body, *at)).count();
             tables * 100 >= voters * CLEAR
         };
         let named = |at: &u64| bodies.iter().filter(|body| layout.has_names(**body, *at)).count();
-        let table = BODY.step_by(8).filter(fits).max_by_key(named);
+        let table = within(BODY).step_by(8).filter(fits).max_by_key(named);
         // Names in a fifth of the voters at least: most code has some, and a place of other pointers has none.
         let table = table.filter(|at| named(at) * 5 > voters);
         layout.locals = table.and_then(|table| {
-            let size = winner(BODY, &|body, at| layout.is_size(body, (table, at)))?;
+            let size = winner(within(BODY), &|body, at| layout.is_size(body, (table, at)))?;
             Some((table, size.1))
         });
         layout
@@ -95,6 +98,15 @@ impl<'a> CodeLayout<'a> {
     fn body(&self, code: u64) -> Option<u64> {
         let body = self.words.memory.word_at(code, 16)?;
         (self.is_code(code) && self.words.chunk_at(body).is_some()).then_some(body)
+    }
+
+    /// Bytes for which the bodies were allocated, or most of them.
+    fn bytes_of_most(&self, bodies: &[u64]) -> u64 {
+        let chunks = bodies.iter().filter_map(|body| self.words.chunk_at(*body));
+        let mut sizes: Vec<u64> =
+            chunks.map(|(_, chunk)| chunk.user_end() - chunk.user()).collect();
+        sizes.sort_unstable();
+        sizes.get(sizes.len() / 2).copied().unwrap_or_default()
     }
 
     /// Whether code can run. From 3.3 on each that is loaded from a cache leaves one behind that only has a path

@@ -323,6 +323,28 @@ fn a_variable_that_left_its_slot_has_the_name_that_it_has_elsewhere(version: Tes
     assert_eq!(ways, [20], "{:?} in {version:?}", found.ways);
 }
 
+/// Code with and without local variables by turns, which lies side by side under jemalloc, and a captured variable. Of 6,500 pieces of
+/// code each sixth is looked at, which are all with variables or all without.
+const BY_TURNS: &str = "class Held; end; def keep; held = Held.new; proc { held }; end; $kept = keep; GC.start; GC.disable; \
+    __EXTRA__; rest = 6500 - ObjectSpace.count_imemo_objects[:imemo_iseq]; \
+    Object.class_eval((0...rest / 2).map { |n| \"def named#{n}(first, second); first; end; def plain#{n}; 1; end\" }.join(';')); rest";
+
+/// One piece more before them makes it the others.
+#[test]
+fn a_variable_has_the_name_that_its_own_code_gives_it_where_other_code_is_its_neighbour(
+    version: TestRuby,
+) {
+    for extra in ["1", "Object.class_eval('def extra; end')"] {
+        let mut ruby = OutsideRuby::start_command(version.command(Some(&library(version))));
+        let by_turns = ruby.eval(&BY_TURNS.replace("__EXTRA__", extra));
+        assert!(by_turns.parse::<u64>().unwrap() > 2000, "{by_turns}");
+        let found = holders_of(&ruby, "Held");
+        let ways: Vec<String> = found.ways.iter().map(|way| way.way.to_string()).collect();
+        let named = |way: &String| way.starts_with("Held ← captured variable held of keep at ");
+        assert!(ways.len() == 1 && ways.iter().all(named), "{ways:?} in {version:?}");
+    }
+}
+
 /// A thread that has ended, whose object nothing may collect.
 const ENDED: &str = "class Stacked; end; class Local; end; GC.disable; $ended = Thread.new { \
     stacked = Array.new(200) { Stacked.new }; Thread.current[:held] = Array.new(200) { Local.new }; stacked.size }; \
