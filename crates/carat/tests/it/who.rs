@@ -323,18 +323,18 @@ fn a_variable_that_left_its_slot_has_the_name_that_it_has_elsewhere(version: Tes
     assert_eq!(ways, [20], "{:?} in {version:?}", found.ways);
 }
 
-/// Code with and without local variables by turns, which lies side by side under jemalloc, and a captured variable. Of 6,500 pieces of
-/// code each sixth is looked at, which are all with variables or all without.
+/// A captured variable, and code with and without local variables by turns, which lies side by side under jemalloc. Each sixth of 6,500
+/// pieces is looked at: most of them of one kind, as the objects before them have filled the holes of older pages.
 const BY_TURNS: &str = "class Held; end; def keep; held = Held.new; proc { held }; end; $kept = keep; GC.start; GC.disable; \
-    __EXTRA__; rest = 6500 - ObjectSpace.count_imemo_objects[:imemo_iseq]; \
+    $rest_of_pages = Array.new(200_000) { Object.new }; __EXTRA__; rest = 6500 - ObjectSpace.count_imemo_objects[:imemo_iseq]; \
     Object.class_eval((0...rest / 2).map { |n| \"def named#{n}(first, second); first; end; def plain#{n}; 1; end\" }.join(';')); rest";
 
-/// One piece more before them makes it the others.
+/// Three pieces more before them, which is odd, make it the other kind.
 #[test]
 fn a_variable_has_the_name_that_its_own_code_gives_it_where_other_code_is_its_neighbour(
     version: TestRuby,
 ) {
-    for extra in ["1", "Object.class_eval('def extra; end')"] {
+    for extra in ["1", "Object.class_eval('def one; end; def two; end')"] {
         let mut ruby = OutsideRuby::start_command(version.command(Some(&library(version))));
         let by_turns = ruby.eval(&BY_TURNS.replace("__EXTRA__", extra));
         assert!(by_turns.parse::<u64>().unwrap() > 2000, "{by_turns}");
