@@ -106,6 +106,11 @@ impl Chunk {
         self.end().saturating_add(if is_next { 8 } else { 0 })
     }
 
+    /// Bytes that its user may write.
+    pub const fn user_bytes(&self) -> u64 {
+        self.user_end().saturating_sub(self.user())
+    }
+
     const fn is_mapped(&self) -> bool {
         matches!(self.state, ChunkState::Mapped)
     }
@@ -114,7 +119,7 @@ impl Chunk {
     pub const fn fits(&self, bytes: u64) -> bool {
         match self.form {
             ChunkForm::Headed => {
-                let payload = self.user_end().saturating_sub(self.user());
+                let payload = self.user_bytes();
                 if payload < bytes {
                     return false;
                 }

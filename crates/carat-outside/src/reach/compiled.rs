@@ -133,7 +133,7 @@ impl Blocks<'_> {
         }
         let is_large = |number: &&usize| {
             let chunk = self.words.chunks.get(**number);
-            chunk.is_some_and(|chunk| chunk.user_end() - chunk.user() >= LEAST_BLOCK)
+            chunk.is_some_and(|chunk| chunk.user_bytes() >= LEAST_BLOCK)
         };
         let blocks = next.iter().filter(is_large).map(|number| self.contents(*number));
         let mut blocks = blocks.filter_map(|words| self.is_own(&words)).peekable();

@@ -83,7 +83,7 @@ impl Words<'_> {
         if !CHUNKS.contains(&chunk.size) {
             return None;
         }
-        let bytes = self.memory.copy(chunk.user(), chunk.user_end() - chunk.user())?;
+        let bytes = self.memory.copy(chunk.user(), chunk.user_bytes())?;
         let words: Vec<u64> = bytes
             .chunks_exact(8)
             .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))

@@ -540,7 +540,7 @@ impl<'a> Graph<'a> {
             && !SHAPES.contains(words.heap.version())
             && let Some((number, chunk)) = words.chunk_at(view.word(24))
         {
-            self.used.insert(number as u64, 16..chunk.user_end() - chunk.user());
+            self.used.insert(number as u64, 16..chunk.user_bytes());
         }
         let (tables, variables) = view.tables_of_names();
         // {number, state, scope from 3.2 on, class}, where nobody writes a number (`struct rb_cvar_class_tbl_entry`, internal/class.h).

@@ -103,8 +103,7 @@ impl<'a> CodeLayout<'a> {
     /// Bytes for which the bodies were allocated, or most of them.
     fn bytes_of_most(&self, bodies: &[u64]) -> u64 {
         let chunks = bodies.iter().filter_map(|body| self.words.chunk_at(*body));
-        let mut sizes: Vec<u64> =
-            chunks.map(|(_, chunk)| chunk.user_end() - chunk.user()).collect();
+        let mut sizes: Vec<u64> = chunks.map(|(_, chunk)| chunk.user_bytes()).collect();
         sizes.sort_unstable();
         sizes.get(sizes.len() / 2).copied().unwrap_or_default()
     }

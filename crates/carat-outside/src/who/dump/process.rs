@@ -173,6 +173,6 @@ impl ChunkOwners {
             .chunks()
             .filter(|chunk| self.of[(*chunk - nodes.graph.first_chunk()) as usize] == node);
         let chunks = own.filter_map(|chunk| nodes.chunk(chunk));
-        chunks.fold(slot, |sum, (_, chunk)| sum + (chunk.user_end() - chunk.user()))
+        chunks.fold(slot, |sum, (_, chunk)| sum + chunk.user_bytes())
     }
 }
