@@ -244,6 +244,10 @@ impl Memory for CopiedMemory<'_> {
         self.source.now(address)
     }
 
+    fn signal_stack(&self) -> Option<u64> {
+        self.source.signal_stack()
+    }
+
     fn stopped(&self) -> Option<ReadingStopped> {
         self.source.stopped()
     }

@@ -10,6 +10,8 @@ pub struct FakeMemory {
     regions: Vec<MemoryRegion>,
     pages: BTreeMap<u64, Box<[u8; PAGE_LENGTH]>>,
     later: BTreeMap<u64, u64>,
+    /// What [`Memory::signal_stack`] says.
+    pub signal_stack: Option<u64>,
 }
 
 impl FakeMemory {
@@ -117,6 +119,10 @@ impl Memory for FakeMemory {
 
     fn now(&self, address: u64) -> Option<u64> {
         self.later.get(&address).copied().or_else(|| self.word(address))
+    }
+
+    fn signal_stack(&self) -> Option<u64> {
+        self.signal_stack
     }
 
     fn refresh(&mut self, _start: u64, _end: u64) {}

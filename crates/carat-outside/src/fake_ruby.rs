@@ -146,6 +146,7 @@ impl FakeRuby {
         }
         let mut names = vec!["ruby_version"];
         names.extend(classes.iter().map(|(symbol, _)| *symbol));
+        names.push("ruby_current_vm_ptr");
         let mut text = 1;
         for (number, name) in names.iter().enumerate() {
             let last = number + 1 == names.len();

@@ -8,7 +8,8 @@ use crate::bytes::{align_down, align_up, word_in};
 use crate::counts::KernelCounts;
 use crate::mapped_file::{FileAccess, open_mapped};
 use crate::memory::{
-    Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped, regions_of_lines,
+    Memory, MemoryRegion, PAGE, PAGE_LENGTH, PageEntry, PageTable, ReadingStopped,
+    regions_of_lines, signal_stack_of,
 };
 use crate::page_cache::{CACHE_PAGES, PageCache};
 use crate::real_pages::{PagesRead, RealPages, set_entries};
@@ -436,6 +437,10 @@ const fn usable(region: &MemoryRegion) -> bool {
 impl Memory for LiveMemory {
     fn regions(&self) -> &[MemoryRegion] {
         &self.regions
+    }
+
+    fn signal_stack(&self) -> Option<u64> {
+        signal_stack_of(&fs::read(self.folder.join("auxv")).ok()?)
     }
 
     fn stopped(&self) -> Option<ReadingStopped> {

@@ -248,6 +248,17 @@ pub struct ReadingStopped {
     pub present_bytes: u64,
 }
 
+/// `AT_MINSIGSTKSZ` of getauxval(3): bytes of what the kernel writes to the stack for a signal.
+const SIGNAL_BYTES: u64 = 51;
+
+/// Bytes that a stack for signals has from glibc 2.34 on (`_SC_SIGSTKSZ`: four times what the kernel writes), by the contents of
+/// `/proc/PID/auxv`; `None` where the kernel does not say.
+pub fn signal_stack_of(auxiliary: &[u8]) -> Option<u64> {
+    let mut entries = auxiliary.chunks_exact(16);
+    let said = entries.find(|entry| word_in(entry, 0) == Some(SIGNAL_BYTES))?;
+    word_in(said, 8)?.checked_mul(4)
+}
+
 /// The end of the sentence for a reading that was asked for.
 pub(crate) const SETS_THE_LIMIT: &str = "; `--max-time` sets the limit";
 
@@ -290,6 +301,11 @@ pub trait Memory {
     /// The word at an address as the process has it by now, past what was kept or copied of it.
     fn now(&self, address: u64) -> Option<u64> {
         self.word(address)
+    }
+
+    /// Bytes that a stack for signals needs, where the kernel says it to the process.
+    fn signal_stack(&self) -> Option<u64> {
+        None
     }
 
     /// Why nothing more is read, once a budget was reached. What was searched since is not complete.
@@ -478,6 +494,19 @@ fn parse_region(line: &str) -> Option<MemoryRegion> {
 mod tests {
     use super::*;
     use crate::fake::FakeMemory;
+
+    #[test]
+    fn a_stack_for_signals_has_four_times_what_the_kernel_says_if_it_says_it() {
+        let of = |words: &[u64]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            signal_stack_of(&bytes)
+        };
+        assert_eq!(of(&[6, 4096, 51, 11_952, 0, 0]), Some(47_808));
+        assert_eq!(of(&[51, 6, 6, 51, 0, 0]), Some(24));
+        for without in [&[6, 51, 0, 0][..], &[51], &[], &[51, u64::MAX]] {
+            assert_eq!(of(without), None, "{without:?}");
+        }
+    }
 
     #[test]
     fn a_table_holds_what_was_set_and_counts_it() {

@@ -49,6 +49,8 @@ const LONGEST_NAME: u64 = 64;
 /// The process as its objects are marked.
 pub(super) struct Graph<'a> {
     pub(super) words: Words<'a>,
+    /// The chunk of the VM, by number, where its address is exported.
+    pub(super) vm: Option<usize>,
     /// Slots with an object, by number, as they were met first.
     objects: NumberSet,
     /// Chunks that belong to one object or table, by number: pointers from elsewhere do not count.
@@ -105,6 +107,7 @@ impl<'a> Graph<'a> {
         );
         let mut graph = Self {
             words,
+            vm: words.vm(anchors),
             objects: NumberSet::new(slots as usize),
             owned: vec![false; chunks.len()],
             structs: AddressMap::default(),

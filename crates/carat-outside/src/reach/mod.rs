@@ -128,7 +128,7 @@ pub(crate) fn reach_recorded<'a>(
 ) -> Result<(Reach<'a>, Option<ReferenceGraph>), ReachUnknown> {
     let marker = marker(memory, heap, chunks, (anchors, threads))?;
     // Every thread refers to the VM, which refers to everything that is global.
-    let vm = anchors.value(memory, "ruby_current_vm_ptr").and_then(|vm| chunks.find(vm));
+    let vm = marker.graph.vm;
     let slots: u64 = heap.pages().iter().map(|page| page.slots).sum();
     let record = ReferenceRecord::new(slots as usize, chunks.len(), boundaries).only_from_roots(vm);
     let (reach, record) = mark(marker.recording(record), memory, anchors, recorded)?;

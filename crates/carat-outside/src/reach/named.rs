@@ -57,8 +57,7 @@ fn flags_of_objects(words: &Words<'_>) -> Vec<u64> {
 /// Addresses that may be the table of shapes: words of Ruby's data, of its VM, and of small chunks to which those lead.
 fn candidates(words: &Words<'_>, ranges: &[(u64, u64)], anchors: &RubyAnchors) -> Vec<u64> {
     let mut ranges = ranges.to_vec();
-    let vm = anchors.value(words.memory, "ruby_current_vm_ptr");
-    let vm = vm.and_then(|vm| words.chunks.find(vm)).and_then(|vm| words.chunks.get(vm));
+    let vm = words.vm(anchors).and_then(|vm| words.chunks.get(vm));
     ranges.extend(vm.map(|vm| (vm.user(), vm.user_end())));
     let found = ranges.into_iter();
     let mut found: Vec<u64> =

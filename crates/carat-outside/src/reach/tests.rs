@@ -75,6 +75,12 @@ impl MarkedProcess {
         self.made.memory.write_word(address, word);
     }
 
+    /// Writes a variable that Ruby's library exports.
+    pub(super) fn export(&mut self, symbol: &str, value: u64) {
+        let anchors = RubyAnchors::find(&self.made.memory).unwrap();
+        self.word(anchors.symbol(symbol).unwrap(), value);
+    }
+
     /// Makes an array of the object with this number; returns its chunk.
     fn array(&mut self, number: u64, length: u64) -> u64 {
         let (slot, elements) = (POST + number * SLOT, self.chunk(0x40));

@@ -19,6 +19,8 @@ use std::ops::Range;
 /// Bytes of chunks that can be what Ruby knows of a native thread, and of the stack for signals.
 const NATIVE_THREAD: Range<u64> = 64..512;
 const SIGNAL_STACK: Range<u64> = 2 * PAGE..33 * PAGE;
+/// Bytes that Ruby gives a stack for signals at least (`RUBY_SIGALTSTACK_SIZE`, signal.c).
+const LEAST_SIGNAL_STACK: u64 = 16 << 10;
 /// Bytes of what is known of a native thread from 3.3 on, where in it the addresses of its stack for signals and of its context stand, and
 /// bytes of that (`struct rb_native_thread`, thread_pthread.h; `struct coroutine_context`, coroutine/amd64/Context.h).
 const NATIVE_BYTES: u64 = 120;
@@ -93,9 +95,13 @@ impl Graph<'_> {
         self.used.extend(unused);
     }
 
-    /// The stack on which a thread handles signals holds what was in the memory before: whole pages (`rb_allocate_sigaltstack`, signal.c).
+    /// The stack on which a thread handles signals holds what was in the memory before: whole pages, or what the registers of the
+    /// processor need where that is more (`rb_allocate_sigaltstack`, signal.c). The VM, to which a thread leads too, may have as many bytes.
     fn signal_stack(&mut self, number: usize, chunk: &Chunk) {
-        if SIGNAL_STACK.step_by(PAGE_LENGTH).any(|bytes| chunk.fits(bytes)) {
+        let by_registers =
+            self.words.memory.signal_stack().filter(|bytes| *bytes > LEAST_SIGNAL_STACK);
+        let by_registers = by_registers.filter(|_| self.vm.is_some_and(|vm| vm != number));
+        if SIGNAL_STACK.step_by(PAGE_LENGTH).chain(by_registers).any(|bytes| chunk.fits(bytes)) {
             self.used.insert(number as u64, 0..0);
         }
     }

@@ -196,7 +196,7 @@ impl MarkedProcess {
     }
 }
 
-const WEAK: [(&str, WeakCase); 58] = [
+const WEAK: [(&str, WeakCase); 59] = [
     ("a piece of the mark stack", |process, sound| {
         let piece = process.chunk(4016);
         process.word(piece, KEPT);
@@ -510,7 +510,16 @@ const WEAK: [(&str, WeakCase); 58] = [
         process.word(stack + 0x800, KEPT);
         process.word(ROOTS, object);
     }),
-    ("the same of a processor with more registers", |process, sound| {
+    ("the same of a processor with more registers, but not the VM", |process, sound| {
+        let (thread, object) = process.ended_thread(false);
+        let [stack, other] = [0xbad0; 2].map(|size| process.chunk(size));
+        process.made.memory.signal_stack = Some(47_808);
+        process.export("ruby_current_vm_ptr", if sound { other } else { stack });
+        process.word(thread + 64, stack);
+        process.word(stack + 0x800, KEPT);
+        process.word(ROOTS, object);
+    }),
+    ("the same of a native thread", |process, sound| {
         process.native_thread(if sound { 88 } else { 80 }, 0xbad0, 0x800);
     }),
     ("the context of a native thread", |process, sound| {

@@ -3,6 +3,7 @@
 use super::fields::SlotView;
 use super::shapes::ShapeTable;
 use crate::bytes::word_in;
+use crate::elf::RubyAnchors;
 use crate::heap::{Heap, SlotHead, SlotType, imemo_kind};
 use crate::malloc::{Chunk, ChunkTable};
 use crate::memory::{Memory, MemoryRegion, words_between};
@@ -57,6 +58,11 @@ impl<'a> Words<'a> {
         let (memory, heap, shapes) = (self.memory, self.heap, self.shapes);
         let view = SlotView { memory, heap, shapes, address, bytes, contents, flags };
         (view.kind() != SlotType::NONE).then_some(view)
+    }
+
+    /// The chunk of the VM, by number. Up to 3.2 Ruby's library exports where it is.
+    pub(super) fn vm(&self, anchors: &RubyAnchors) -> Option<usize> {
+        self.chunks.find(anchors.value(self.memory, "ruby_current_vm_ptr")?)
     }
 
     /// The flags of the object that a word is.

@@ -280,6 +280,27 @@ fn what_the_memory_of_classes_and_their_code_held_before_is_no_holder(version: T
     }
 }
 
+/// Old words in the memory that the stacks for signals of new threads get: 16 KiB, or from glibc 2.34 on four times what the kernel says
+/// that a signal needs (`AT_MINSIGSTKSZ`), if that is more.
+const OLD_SIGNAL_STACKS: &str = "require 'fiddle'; class Held; end; held = Array.new(40) { Held.new }; GC.start; GC.disable; \
+    needs = File.binread('/proc/self/auxv').unpack('Q*').each_slice(2).to_h[51].to_i; \
+    $between = [16_384, needs * 4].flat_map { |size| made = held.map { |one| \
+      place = Fiddle.malloc(size); Fiddle::Pointer.new(place)[0, size] = [Fiddle.dlwrap(one)].pack('Q') * (size / 8); [place, Fiddle.malloc(64)] }; \
+      made.map { |place, between| Fiddle.free(place); between } }; \
+    held = nil; $threads = Array.new(10) { Thread.new { sleep } }; sleep 0.1 until $threads.all?(&:stop?); 1";
+
+#[test]
+fn what_the_stack_for_signals_of_a_thread_held_before_is_no_holder(version: TestRuby) {
+    let mut ruby = OutsideRuby::start(version);
+    ruby.eval(OLD_SIGNAL_STACKS);
+    let found = holders_of(&ruby, "Held");
+    // The stack on which they were made may still have some.
+    for way in &found.ways {
+        let text = way.way.to_string();
+        assert!(text.contains("the stack of thread"), "{text} in {version:?}");
+    }
+}
+
 /// Instance variables of strings that are removed again. From 3.3 on the collector still marks the last one.
 const REMOVED: &str = "class Held; end; GC.disable; \
     $texts = Array.new(200) { +\"\" }; $texts.each { |text| text.instance_variable_set(:@held, Held.new) }; \
