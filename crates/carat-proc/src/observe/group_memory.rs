@@ -253,12 +253,14 @@ fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup>
         let name: PathBuf = Path::new(&mount.group).join(level).components().collect();
         limits.extend(limits_of_group(mount.version, &place, &name.display().to_string()));
     }
-    // Version 1 says the least limit of all above again in each group.
+    // Version 1 says the least limit of all above again in each group, and groups may have equal limits: a group above has used more.
     let mut known: Vec<GroupLimit> = Vec::new();
     for limit in limits {
-        let mut same = known.iter().filter(|one| one.kind == limit.kind);
-        if same.all(|one| one.limit != limit.limit) {
-            known.push(limit);
+        let same = |one: &&mut GroupLimit| (one.kind, one.limit) == (limit.kind, limit.limit);
+        match known.iter_mut().find(same) {
+            Some(one) if limit.used > one.used => *one = limit,
+            Some(_) => {}
+            None => known.push(limit),
         }
     }
     let name: PathBuf = Path::new(&mount.group).join(below).components().collect();

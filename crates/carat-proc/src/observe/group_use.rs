@@ -80,6 +80,7 @@ mod tests {
     use std::path::PathBuf;
     use tempfile::TempDir;
 
+    const MOUNT_ONE: &str = "30 20 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
     const MOUNT_TWO: &str = "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
     #[test]
     fn buffers_of_sockets_are_the_kernels_whether_it_sums_its_parts_up_or_not() {
@@ -144,6 +145,49 @@ mod tests {
     }
 
     #[test]
+    fn of_groups_with_equal_limits_the_one_above_has_used_more() {
+        // A container of a pod, and one of a version 1 group without a limit of its own.
+        let equal = |version: &str, files: &[(&str, &str)]| {
+            let folder = TempDir::new().unwrap();
+            let (mount, line) = match version {
+                "1" => (MOUNT_ONE, "9:memory:/pod/web\n"),
+                _ => (MOUNT_TWO, "0::/pod/web\n"),
+            };
+            write(&folder, &[("proc/self/mountinfo", mount), ("proc/7/cgroup", line)]);
+            write(&folder, files);
+            let group = seen(&folder).unwrap();
+            let nearest = group.nearest_limit().unwrap();
+            assert_eq!(group.limits.len(), 1, "{:?}", group.limits);
+            (nearest.group.clone(), nearest.left().0)
+        };
+        let two = equal(
+            "2",
+            &[
+                ("sys/fs/cgroup/pod/web/memory.stat", "anon 300\n"),
+                ("sys/fs/cgroup/pod/web/memory.current", "300\n"),
+                ("sys/fs/cgroup/pod/web/memory.max", "1000\n"),
+                ("sys/fs/cgroup/pod/memory.stat", "anon 950\n"),
+                ("sys/fs/cgroup/pod/memory.current", "950\n"),
+                ("sys/fs/cgroup/pod/memory.max", "1000\n"),
+            ],
+        );
+        assert_eq!(two, ("/pod".to_owned(), 50));
+        let stat = "hierarchical_memory_limit 1000\n";
+        let one = equal(
+            "1",
+            &[
+                ("sys/fs/cgroup/memory/pod/web/memory.stat", stat),
+                ("sys/fs/cgroup/memory/pod/web/memory.usage_in_bytes", "300\n"),
+                ("sys/fs/cgroup/memory/pod/web/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("sys/fs/cgroup/memory/pod/memory.stat", stat),
+                ("sys/fs/cgroup/memory/pod/memory.usage_in_bytes", "950\n"),
+                ("sys/fs/cgroup/memory/pod/memory.limit_in_bytes", "1000\n"),
+            ],
+        );
+        assert_eq!(one, ("/pod".to_owned(), 50));
+    }
+
+    #[test]
     fn in_version_2_a_group_without_the_memory_controller_is_charged_to_the_nearest_one_that_has_it()
      {
         let folder = TempDir::new().unwrap();
@@ -171,10 +215,7 @@ mod tests {
         write(
             &folder,
             &[
-                (
-                    "proc/self/mountinfo",
-                    "30 20 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
-                ),
+                ("proc/self/mountinfo", MOUNT_ONE),
                 ("proc/7/cgroup", "4:memory:/app\n0::/\n"),
                 (
                     &format!("{group}/memory.stat"),
