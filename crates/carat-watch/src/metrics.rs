@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 /// What the media type of a response must be.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Characters of the value of a label.
+/// Characters of the value of a label that a process chose.
 const VALUE: usize = 120;
 
 /// One process.
@@ -130,8 +130,13 @@ fn plain_labels(process: &WatchedProcess) -> String {
 
 /// The value of a label: a process chose it, so it may hold anything.
 fn escaped(text: &str) -> String {
+    whole(&text.chars().filter(|c| !c.is_control()).take(VALUE).collect::<String>())
+}
+
+/// The same in full: the paths of control groups are long, and may differ only at their ends.
+fn whole(text: &str) -> String {
     // A line feed would end the line, and with it the series.
-    let text: String = text.chars().filter(|c| !c.is_control()).take(VALUE).collect();
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
@@ -206,7 +211,7 @@ fn groups(out: &mut String, state: &MetricState<'_>) {
         let mut samples = String::new();
         for group in &state.groups {
             if let Some(value) = figure(group) {
-                let group = escaped(&group.group);
+                let group = whole(&group.group);
                 let _ = writeln!(samples, "{name}{ending}{{group=\"{group}\"}} {value}");
             }
         }
@@ -268,9 +273,13 @@ mod tests {
             proportional: Some((Bytes(4), Bytes(3))),
         };
         let group = GroupSample { group: "/app".into(), oom_kills: Some(2), ..Default::default() };
+        // Two containers of one pod.
+        let pod =
+            |end: &str| format!("/kubepods.slice/{}/cri-containerd-{end}.scope", "pod".repeat(40));
+        let [long, longer] = ["1", "2"].map(|end| GroupSample { group: pod(end), ..group.clone() });
         let state = MetricState {
             processes: vec![of(&one, Some(&sample)), of(&other, None), of(&third, None)],
-            groups: vec![&group],
+            groups: vec![&group, &long, &longer],
             ends: [(("puma".to_owned(), "oom"), 1)].into(),
             classes: 2,
             rounds: 3,
