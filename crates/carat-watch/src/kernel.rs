@@ -29,7 +29,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// A line of the kernel's log that names a process it killed (mm/oom_kill.c).
 const KILLED: &str = "Killed process ";
 /// Kills of the log that are remembered, and records that are read at once.
-const KILLS: usize = 4096;
+const KILLS: u64 = 4096;
 const RECORDS: usize = 100_000;
 /// Bytes of one record (`PRINTKRB_RECORD_MAX` is less).
 const RECORD: usize = 8192;
@@ -39,8 +39,10 @@ const RECORD: usize = 8192;
 pub(crate) struct EndReader {
     handles: HashMap<Identity, OwnedFd>,
     log: Option<OwnedFd>,
-    /// Seconds since boot of the kills, by pid.
+    /// Kills in the order of the log by pid, of those that had it last.
     kills: HashMap<u32, u64>,
+    /// Kills that were read.
+    read: u64,
 }
 
 impl EndReader {
@@ -51,11 +53,14 @@ impl EndReader {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         // Readable for root, and for all where `kernel.dmesg_restrict` is 0 and the file's mode allows it.
         let log = openat(CWD, "/dev/kmsg", flags, Mode::empty()).ok().filter(|_| is_first);
-        Self { handles: HashMap::new(), log, kills: HashMap::new() }
+        Self { handles: HashMap::new(), log, kills: HashMap::new(), read: 0 }
     }
 
-    /// Takes a handle of a process, by which its status can be read after its end.
+    /// Takes a handle of a process, by which its status can be read after its end. A kill of its number that the log has by now is that
+    /// of an earlier process: times cannot tell, as the log's clock stands still where the machine sleeps.
     pub(crate) fn attend(&mut self, root: &ProcRoot, process: Identity) {
+        self.read_log();
+        self.kills.remove(&process.pid);
         let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
         // Checked afterwards: the handle may be that of a later process with this pid.
@@ -78,13 +83,11 @@ impl EndReader {
         status_of(&self.handles.remove(&process)?)
     }
 
-    /// Whether the log names a process as killed since it started; `None` where the log cannot be read.
+    /// Whether the log names a process as killed since it was attended; `None` where the log cannot be read.
     pub(crate) fn in_log(&mut self, process: Identity) -> Option<bool> {
         self.log.as_ref()?;
-        // Only when one has ended: the log can be long, and nothing else needs it.
         self.read_log();
-        let started = process.start_ticks / rustix::param::clock_ticks_per_second().max(1);
-        Some(self.kills.get(&process.pid).is_some_and(|at| *at >= started))
+        Some(self.kills.contains_key(&process.pid))
     }
 
     fn read_log(&mut self) {
@@ -93,11 +96,12 @@ impl EndReader {
         for _ in 0..RECORDS {
             match rustix::io::read(log, &mut record) {
                 Ok(length) => {
-                    let text = String::from_utf8_lossy(&record[..length]);
-                    if let Some((pid, at)) = killed(&text)
-                        && (self.kills.len() < KILLS || self.kills.contains_key(&pid))
-                    {
-                        self.kills.insert(pid, at);
+                    if let Some(pid) = killed(&String::from_utf8_lossy(&record[..length])) {
+                        self.read += 1;
+                        self.kills.insert(pid, self.read);
+                        // The oldest are of processes that ended long ago.
+                        let read = self.read;
+                        self.kills.retain(|_, number| read - *number < KILLS);
                     }
                 }
                 // Records were overwritten before they were read; the next read continues after them (dev-kmsg in ABI/testing).
@@ -108,17 +112,14 @@ impl EndReader {
     }
 }
 
-/// Pid and second since boot of a kill in a record: `6,962,6358477318,-;Memory cgroup out of memory: Killed process 9509 (ruby) …`.
-fn killed(record: &str) -> Option<(u32, u64)> {
+/// The pid of a kill in a record: `6,962,6358477318,-;Memory cgroup out of memory: Killed process 9509 (ruby) …`.
+fn killed(record: &str) -> Option<u32> {
     let (head, text) = record.split_once(';')?;
     // Any process with the right to can write to the log, but as another facility than the kernel's, which is 0.
-    let mut head = head.split(',');
-    let priority: u32 = head.next()?.parse().ok()?;
-    let micros: u64 = head.nth(1)?.parse().ok()?;
+    let priority: u32 = head.split(',').next()?.parse().ok()?;
     let (before, rest) = text.split_once(KILLED)?;
     let pid = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
-    (priority < 8 && before.to_ascii_lowercase().contains("out of memory"))
-        .then_some((pid, micros / 1_000_000))
+    (priority < 8 && before.to_ascii_lowercase().contains("out of memory")).then_some(pid)
 }
 
 fn status_of(handle: &OwnedFd) -> Option<ExitStatus> {
@@ -141,16 +142,44 @@ fn decode(status: i32) -> ExitStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn a_kill_is_read_from_the_kernels_own_records_only() {
         let record = |priority: u32, text: &str| format!("{priority},962,6358477318,-;{text}\n");
         let memory = "Memory cgroup out of memory: Killed process 9509 (ruby) total-vm:1kB";
-        assert_eq!(killed(&record(3, memory)), Some((9509, 6358)));
-        assert_eq!(killed(&record(3, "Out of memory: Killed process 7 (a)")), Some((7, 6358)));
+        assert_eq!(killed(&record(3, memory)), Some(9509));
+        assert_eq!(killed(&record(3, "Out of memory: Killed process 7 (a)")), Some(7));
         assert_eq!(killed(&record(12, memory)), None, "written by a program");
         assert_eq!(killed(&record(3, "Killed process 9 (a) for fun")), None);
         assert_eq!(killed("nonsense"), None);
+    }
+
+    #[test]
+    fn a_kill_is_that_of_the_process_that_has_the_pid_then_whatever_the_clock_of_the_log_says() {
+        // As the kernel's log, one record for each read.
+        let (log, kernel) = UnixDatagram::pair().unwrap();
+        log.set_nonblocking(true).unwrap();
+        let mut reader = EndReader {
+            handles: HashMap::new(),
+            log: Some(log.into()),
+            kills: HashMap::new(),
+            read: 0,
+        };
+        let record = "3,962,1000000,-;Memory cgroup out of memory: Killed process";
+        let kill = |pid: u32| kernel.send(format!("{record} {pid} (ruby) total-vm:1kB").as_bytes());
+        let process = Identity { pid: 7, start_ticks: u64::MAX };
+        kill(7).unwrap();
+        reader.attend(&ProcRoot::default(), process);
+        assert_eq!(reader.in_log(process), Some(false), "of an earlier process");
+        // More than are remembered.
+        for pid in 1000..7000 {
+            kill(pid).unwrap();
+            reader.read_log();
+        }
+        kill(7).unwrap();
+        assert_eq!(reader.in_log(process), Some(true));
+        assert!(reader.kills.len() as u64 <= KILLS, "{}", reader.kills.len());
     }
 
     #[test]
