@@ -145,11 +145,14 @@ impl WatchStore {
         let samples = self.samples(process.number, Period::ALWAYS)?;
         // Of the round in which it was there for the last time: after its end its group has room again.
         let before_end = process.end.as_ref().map(|end| end.at_ms.saturating_sub(1));
-        let until = samples.last().map(|sample| sample.at_ms).or(before_end).unwrap_or_default();
+        let last_ms = samples.last().map(|sample| sample.at_ms);
+        let until = last_ms.or(before_end).unwrap_or_default();
         let group = match &process.group {
             Some(group) => {
                 let period = Period { from_ms: 0, to_ms: until };
-                self.group_samples(group, period)?.pop()
+                let last = self.group_samples(group, period)?.pop();
+                // Of an hour long ago one sample of the group is kept, which need not be this one.
+                last.filter(|group| last_ms.is_none_or(|at| group.at_ms == at))
             }
             None => None,
         };
