@@ -15,12 +15,18 @@ const LONGEST: Duration = Duration::from_secs(5);
 pub fn host_trees(root: &ProcRoot, now: SystemTime, only: Option<u32>) -> HostTrees {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    let up = Duration::try_from(clock_gettime(ClockId::Boottime)).ok();
+    let up = Some(since_boot());
     let mut host = ruby_trees(root, HostLook { longest: LONGEST, now_ms, up, only });
     for tree in &mut host.trees {
         (tree.next, tree.why) = next_command(tree);
     }
     host
+}
+
+/// The time since this machine was started, with that in which it slept.
+pub fn since_boot() -> Duration {
+    // Only a time before the start would be none.
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
 /// Why a process is in no tree.

@@ -18,7 +18,7 @@ pub use censuses::{CensusFileError, read_explained};
 pub use dump_file::{dump_text_bytes, is_dump, open_dump};
 pub use experiment_file::{ExperimentSource, experiment_of};
 pub use explain::{ExplainError, OutsideRequest, file_ledger, process_ledger};
-pub use host::{host_trees, in_no_tree};
+pub use host::{host_trees, in_no_tree, since_boot};
 pub use import::{
     CaratFile, CaratFileError, ReportInput, concluded, load, load_input, load_results,
 };

@@ -1,5 +1,6 @@
 //! Watches until it is interrupted.
 
+use crate::input::since_boot;
 use crate::run::Interrupt;
 use crate::view::output;
 use crate::work::exit::Exit;
@@ -41,14 +42,15 @@ pub(crate) struct WatchRequest {
     pub(crate) limit: Option<Duration>,
 }
 
-/// The two clocks.
-struct Clock(Instant);
+/// The two clocks, the first of which also goes on while the machine sleeps, as the other one does: by their difference it is known
+/// that a clock was set.
+struct Clock(Duration);
 
 impl Clock {
     fn now(&self) -> Moment {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        Moment { since: self.0.elapsed(), wall_ms }
+        Moment { since: since_boot().saturating_sub(self.0), wall_ms }
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn watch(request: &WatchRequest) -> anyhow::Result<Exit> {
     let listener =
         listener.context("cannot serve metrics; choose another address with --listen")?;
     let interrupt = Interrupt::on_signals().context("cannot handle signals")?;
-    let clock = Clock(Instant::now());
+    let clock = Clock(since_boot());
     let (mut recorder, says) = Recorder::begin(&root, &path, options, clock.now())?;
     output::print_lines(says.iter().map(String::as_str));
     let until = request.limit;
