@@ -22,7 +22,8 @@ pub(crate) struct Recorder<'a> {
     code_after_answer: Option<bool>,
     /// Pids by slot.
     slots: BTreeMap<u32, u32>,
-    major_gcs: Option<u64>,
+    /// Probes of the newest sample, and their full collections.
+    major_gcs: Option<(u32, u64)>,
     /// Requests answered so far, if load is driven.
     pub(super) requests: Option<u64>,
     /// Why the load that was asked for has not begun, in words.
@@ -139,9 +140,11 @@ impl<'a> Recorder<'a> {
 
     fn keep(&mut self, mut sample: Sample) {
         sample.kept = self.reading.take();
-        let major_gcs = sample.inside.and_then(|inside| inside.major_gcs);
-        // The first sample has nothing to compare with.
-        if self.major_gcs.is_some() && major_gcs > self.major_gcs {
+        let major_gcs = sample.inside.and_then(|inside| Some((inside.probes, inside.major_gcs?)));
+        // A process that was forked brings the count of the one that forked it.
+        let collected =
+            |((before, from), (now, to)): ((u32, u64), (u32, u64))| before == now && to > from;
+        if self.major_gcs.zip(major_gcs).is_some_and(collected) {
             self.mark(MarkerKind::MajorGc);
         }
         self.major_gcs = major_gcs;
