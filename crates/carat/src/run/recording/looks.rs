@@ -37,7 +37,7 @@ pub(super) struct KeptWatch {
     every: Option<Duration>,
     due: Duration,
     running: Option<(Progress, JoinHandle<OutsideReading>)>,
-    readings: Vec<(Progress, BTreeMap<String, u64>)>,
+    readings: Vec<ClassReading>,
     /// The newest reading, until it is taken.
     kept: Option<KeptReading>,
     refusal: Option<String>,
@@ -46,6 +46,14 @@ pub(super) struct KeptWatch {
     asked: BTreeSet<String>,
     /// Whether any reading said what the whole tree keeps.
     is_known: bool,
+}
+
+/// The objects of every class that these Rubies had.
+#[derive(Debug, Clone)]
+struct ClassReading {
+    at: Progress,
+    rubies: Vec<u32>,
+    objects: BTreeMap<String, u64>,
 }
 
 /// How far the recording was.
@@ -130,15 +138,31 @@ impl KeptWatch {
             let mut parts = reading.processes.iter().flat_map(|census| &census.unknown);
             self.refusal = parts.next().map(|part| part.reason.clone());
         }
-        let counts = objects_by_class(&reading);
-        if !counts.is_empty() {
-            self.readings.push((halfway, counts));
-        }
+        self.add(ClassReading::of(&reading, halfway));
         self.is_known |= kept.is_some();
         self.kept = kept;
         if reading.processes.iter().any(|census| census.who.is_some()) {
             self.early.push(reading);
         }
+    }
+
+    fn add(&mut self, reading: ClassReading) {
+        if reading.rubies.is_empty() {
+            return;
+        }
+        // Who kept the objects of other processes says nothing of these.
+        if self.readings.last().is_some_and(|last| last.rubies != reading.rubies) {
+            self.early.clear();
+            self.asked.clear();
+        }
+        self.readings.push(reading);
+    }
+
+    /// The readings since the Rubies changed: another process has other objects.
+    fn comparable(&self) -> &[ClassReading] {
+        let Some(last) = self.readings.last() else { return &[] };
+        let same = self.readings.iter().rev().take_while(|one| one.rubies == last.rubies);
+        &self.readings[self.readings.len() - same.count()..]
     }
 
     /// The time until the next reading, after one that took so much processor time; `None` where it failed.
@@ -156,13 +180,13 @@ impl KeptWatch {
         let is_slow = self.running.is_some();
         // Waits for a reading that runs, whose result is the newest.
         self.collect(now);
-        let number = self.readings.len();
+        let number = self.comparable().len();
         let slow = is_slow.then(|| "no reading was completed in that time".to_owned());
         let unread = self.refusal.take().or(slow).filter(|_| !self.is_known);
         if number < FEWEST {
             let reason = unread.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let note = format!(
-                "classes: {number} readings are too few to tell which grow{reason}; record for longer or give a shorter --look",
+                "classes: {number} readings of the same Rubies are too few to tell which grow{reason}; record for longer or give a shorter --look",
             );
             let note = self.every.is_some().then_some(note);
             return WatchEnd { classes: Vec::new(), note, unread };
@@ -186,7 +210,7 @@ impl KeptWatch {
     /// The classes that grow by the readings so far; none while these are too few.
     fn growing(&self) -> ((ClassSeries, ProgressUnit), Vec<ClassGrowth>) {
         let (series, unit) = self.series();
-        let classes = match self.readings.len() < FEWEST {
+        let classes = match self.comparable().len() < FEWEST {
             true => Vec::new(),
             false => growing_classes(&series, unit, &BTreeMap::new()),
         };
@@ -194,16 +218,17 @@ impl KeptWatch {
     }
 
     fn series(&self) -> (ClassSeries, ProgressUnit) {
-        let driven = self.readings.last().is_some_and(|(last, _)| last.requests > Some(0));
+        let readings = self.comparable();
+        let driven = readings.last().is_some_and(|last| last.at.requests > Some(0));
         let unit = if driven { ProgressUnit::Requests } else { ProgressUnit::Seconds };
         let mut series = ClassSeries::new();
         let names: BTreeSet<&String> =
-            self.readings.iter().flat_map(|(_, counts)| counts.keys()).collect();
-        for (progress, counts) in &self.readings {
-            let Some(at) = progress.in_unit(unit) else { continue };
+            readings.iter().flat_map(|reading| reading.objects.keys()).collect();
+        for reading in readings {
+            let Some(at) = reading.at.in_unit(unit) else { continue };
             for &class in &names {
                 // A class that a reading does not name had no object then.
-                let objects = counts.get(class).copied().unwrap_or_default();
+                let objects = reading.objects.get(class).copied().unwrap_or_default();
                 series.entry(class.clone()).or_default().push((at, objects as f64));
             }
         }
@@ -260,15 +285,22 @@ fn held_by_objects(census: &Census) -> Option<u64> {
         .sum()
 }
 
-/// Objects of every class that are not garbage, as far as that is known.
-fn objects_by_class(reading: &OutsideReading) -> BTreeMap<String, u64> {
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    let classes = reading.processes.iter().filter_map(|census| census.classes.as_ref()).flatten();
-    for class in classes {
-        let garbage = class.garbage_objects.unwrap_or_default();
-        *counts.entry(class.name.clone()).or_default() += class.objects.saturating_sub(garbage);
+impl ClassReading {
+    /// Objects that are not garbage, as far as that is known, of the Rubies that said how many they have.
+    fn of(reading: &OutsideReading, at: Progress) -> Self {
+        let (mut rubies, mut objects) = (Vec::new(), BTreeMap::new());
+        for census in &reading.processes {
+            let Some(classes) = &census.classes else { continue };
+            rubies.push(census.process);
+            for class in classes {
+                let garbage = class.garbage_objects.unwrap_or_default();
+                *objects.entry(class.name.clone()).or_default() +=
+                    class.objects.saturating_sub(garbage);
+            }
+        }
+        rubies.sort_unstable();
+        Self { at, rubies, objects }
     }
-    counts
 }
 
 /// A reading of processes that still run: how large objects are, and who keeps those of the growing classes.
@@ -407,6 +439,7 @@ impl ClassKept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_outside::heap::ClassCount;
     use carat_outside::owners::{HolderAmount, OwnerCensus, ReachCensus};
     use carat_outside::who::{CountedWay, Holder, WayLink, WayStep, WhoCensus};
 
@@ -533,6 +566,32 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_join_are_no_growth_of_a_class_and_one_that_grows_after_that_is_found() {
+        let classes = |process: u32, objects: [u64; 2]| {
+            let class = |(name, objects): (&str, u64)| ClassCount {
+                name: name.into(),
+                objects,
+                ..ClassCount::default()
+            };
+            let classes = ["String", "Post"].into_iter().zip(objects).map(class).collect();
+            Census { classes: Some(classes), ..census(process, 1, 1, None) }
+        };
+        let mut watch = KeptWatch::new(None);
+        for second in 0..40 {
+            let rubies = if second < 15 { 1 } else { 5 };
+            let of = |process| {
+                classes(process, [40_000 + second % 3 * 700, 7 + 30 * second.saturating_sub(20)])
+            };
+            let at = Progress { elapsed: Duration::from_secs(second), requests: None };
+            watch.add(ClassReading::of(&reading((1..=rubies).map(of).collect()), at));
+            let growing = watch.growing().1;
+            let names: Vec<&str> = growing.iter().map(|one| one.class.as_str()).collect();
+            assert!(names.is_empty() || (names == ["Post"] && second > 21), "{second}: {names:?}");
+        }
+        assert_eq!(watch.growing().1.len(), 1);
+    }
+
+    #[test]
     fn readings_become_rarer_with_their_cost_and_with_the_length_of_the_recording() {
         let mut watch = KeptWatch::new(None);
         let pause = |watch: &KeptWatch, elapsed: u64, spent: f64| {
@@ -540,7 +599,7 @@ mod tests {
             watch.pause(Duration::from_secs(elapsed), Some(spent)).as_secs_f64()
         };
         assert_eq!((pause(&watch, 10, 0.05), pause(&watch, 10, 0.5)), (1.0, 2.0));
-        watch.readings = vec![(AT, BTreeMap::new()); 30];
+        watch.readings = vec![ClassReading::of(&reading(vec![census(7, 1, 1, None)]), AT); 30];
         assert_eq!((pause(&watch, 60, 0.2), pause(&watch, 3600, 0.2)), (10.0, 180.0));
         assert_eq!(watch.pause(Duration::ZERO, None), AFTER_FAILURE);
     }
