@@ -62,7 +62,7 @@ pub enum Entry {
 }
 
 /// Facts that are known when a recording ends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordingEnd {
     /// How it ended, for display.
     pub ended: String,
@@ -78,6 +78,9 @@ pub struct RecordingEnd {
     /// The limit of memory that the tree's control groups reach first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<GroupLimit>,
+    /// Whether its control groups could not be seen, so that their limits are unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub limit_unseen: bool,
     /// Why objects that are kept could not be read from outside; `None` if they were, or nobody tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,

@@ -81,7 +81,7 @@ pub(crate) fn outlook_lines(recording: &Recording) -> Vec<String> {
     let last_ms = recording.samples.last().map_or(0, |sample| sample.at_ms);
     let now_ms = recording.info.started_ms + last_ms;
     let rate = match &end.outlook {
-        Some(outlook) => outlook_sentence(outlook, end.limit.as_ref(), now_ms),
+        Some(outlook) => outlook_sentence(outlook, end, now_ms),
         None => "so far the rate of the memory is not known: too few samples".to_owned(),
     };
     let unread = end.unread.as_ref().map(|reason| {
@@ -199,6 +199,7 @@ mod tests {
             warnings: Vec::new(),
             classes: vec![class],
             limit: None,
+            limit_unseen: false,
             unread: None,
             outlook: None,
             allocations: None,

@@ -544,6 +544,7 @@ fn ended() -> RecordingEnd {
         warnings: Vec::new(),
         classes: Vec::new(),
         limit: None,
+        limit_unseen: false,
         unread: None,
         outlook: None,
         allocations: None,

@@ -2,6 +2,7 @@
 
 use crate::growth::amount;
 use crate::growth::swapped::{in_swap, memory_and_swap};
+use carat_model::recording::RecordingEnd;
 use carat_model::{
     GroupLimit, GrowthKind, GrowthOutlook, KeptReading, LimitKind, PartGrowth, Sample, TrackedPart,
 };
@@ -78,11 +79,8 @@ fn of_memory(samples: &[Sample]) -> Vec<(f64, f64)> {
 }
 
 /// The rate so far in words, without a full stop; `now_ms` is the Unix time that the rate is of.
-pub fn outlook_sentence(
-    outlook: &GrowthOutlook,
-    limit: Option<&GroupLimit>,
-    now_ms: u64,
-) -> String {
+pub fn outlook_sentence(outlook: &GrowthOutlook, end: &RecordingEnd, now_ms: u64) -> String {
+    let limit = end.limit.as_ref();
     let rate = |bytes: f64| amount(TrackedPart::Memory, bytes);
     let (low, high) = outlook.interval;
     let now = rate(outlook.per_second);
@@ -107,6 +105,9 @@ pub fn outlook_sentence(
         )
     });
     let without = match limit {
+        None if end.limit_unseen => {
+            "; its control group could not be seen, so its limit is unknown"
+        }
         None => "; no limit of memory is set for its control group",
         Some(_) => "; memory goes to swap, so when its limit is reached is unknown",
     };
@@ -155,6 +156,22 @@ mod tests {
         GroupLimit { group: "/app".into(), kind: LimitKind::Max, limit, used }
     }
 
+    fn ended(limit: Option<GroupLimit>) -> RecordingEnd {
+        RecordingEnd { limit, ..RecordingEnd::default() }
+    }
+
+    #[test]
+    fn a_limit_that_was_not_seen_is_not_said_to_be_none() {
+        let found = outlook(&samples(100_000), &[], None).unwrap();
+        for (limit_unseen, says) in [
+            (true, "; its control group could not be seen, so its limit is unknown"),
+            (false, "; no limit of memory is set for its control group"),
+        ] {
+            let text = outlook_sentence(&found, &RecordingEnd { limit_unseen, ..ended(None) }, 0);
+            assert!(text.ends_with(says), "{text}");
+        }
+    }
+
     #[test]
     fn memory_that_goes_to_swap_counts_and_names_no_time_of_a_limit_of_memory_alone() {
         let mut samples = samples(0);
@@ -166,7 +183,7 @@ mod tests {
             let found = outlook(&samples, &[], Some(&limit)).unwrap();
             assert!((found.per_second / 1e5 - 1.0).abs() < 0.1, "{found:?}");
             assert_eq!(found.limit_in_s.is_some(), names);
-            let said = outlook_sentence(&found, Some(&limit), 0);
+            let said = outlook_sentence(&found, &ended(Some(limit)), 0);
             let unknown = "; memory goes to swap, so when its limit is reached is unknown";
             assert_eq!(said.ends_with(unknown), !names, "{said}");
         }
@@ -186,7 +203,7 @@ mod tests {
             limit_between_s: Some((1800.0, 7200.0)),
             ..found
         };
-        let text = outlook_sentence(&exact, Some(&limit), 9_720_000);
+        let text = outlook_sentence(&exact, &ended(Some(limit)), 9_720_000);
         assert_eq!(
             text,
             "so far 0.10 MB per second (50.0 kB to 0.20 MB, 90 % interval), not yet proven to be a leak; at this \
@@ -198,7 +215,7 @@ mod tests {
     fn a_flat_series_may_be_no_growth_and_reaches_no_limit() {
         let found = outlook(&samples(0), &[], Some(&limit())).unwrap();
         assert_eq!((found.limit_in_s, found.proven), (None, false));
-        let text = outlook_sentence(&found, Some(&limit()), 0);
+        let text = outlook_sentence(&found, &ended(Some(limit())), 0);
         assert!(text.ends_with("which may be no growth"), "{text}");
         assert_eq!(outlook(&samples(0)[..7], &[], None), None);
     }

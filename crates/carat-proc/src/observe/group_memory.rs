@@ -227,9 +227,14 @@ pub fn memory_pressure(root: &ProcRoot, folder: Option<&Path>) -> Option<f64> {
     some.split(' ').find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
 }
 
-/// The limit that the groups of a process reach first; `None` if there is none or if its own group cannot be seen.
+/// The limits of the groups of a process; `None` if its own group cannot be seen.
+pub fn group_limits(root: &ProcRoot, pid: u32) -> Option<Vec<GroupLimit>> {
+    seen_group(root, pid).map(|group| group.limits)
+}
+
+/// The one that they reach first; `None` if there is none or if its own group cannot be seen.
 pub fn nearest_limit(root: &ProcRoot, pid: u32) -> Option<GroupLimit> {
-    seen_group(root, pid)?.limits.into_iter().min_by_key(GroupLimit::left)
+    group_limits(root, pid)?.into_iter().min_by_key(GroupLimit::left)
 }
 
 fn seen_in(mount: &CgroupMount, beside: &Path, group: &str) -> Option<SeenGroup> {

@@ -34,7 +34,9 @@ mod stacks;
 mod status;
 
 pub use collector::{Collections, collections_of};
-pub use group_memory::{GroupFolder, group_folder, group_kills, memory_pressure, nearest_limit};
+pub use group_memory::{
+    GroupFolder, group_folder, group_kills, group_limits, memory_pressure, nearest_limit,
+};
 pub use group_use::group_use;
 pub use host::{HostLook, is_ruby, ruby_trees};
 pub use ledger::ledger;

@@ -333,6 +333,7 @@ fn recording_end(text: &str) -> RecordingEnd {
             limit: Bytes(2_000_000_000),
             used: Bytes(1_200_000_000),
         }),
+        limit_unseen: false,
         unread: Some(text.into()),
         outlook: Some(GrowthOutlook {
             proven: true,

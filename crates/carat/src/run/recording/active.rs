@@ -10,15 +10,18 @@ use crate::run::recording::recorder::{Recorder, RecorderStep};
 use crate::run::recording::subject::RecordingSubject;
 use crate::run::sampled_tree::{SampledTree, TreeOptions};
 use crate::store::recording::Journal;
-use carat_model::Span;
 use carat_model::recording::{RECORDING_SCHEMA, Recording, RecordingEnd, RecordingInfo};
-use carat_proc::observe::{SampleOptions, nearest_limit};
+use carat_model::{GroupLimit, Span};
+use carat_proc::observe::{SampleOptions, group_limits};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a server may take to end after TERM before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How often the limits of the control groups are read, of which a server that has ended has none.
+const LIMITS_EVERY: Duration = Duration::from_secs(1);
 
 /// How long the last answers may take if the load ends with the recording.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -64,6 +67,9 @@ pub(crate) struct ActiveRecording<'a> {
     load: Option<LoadDriver>,
     kept: Option<KeptWatch>,
     allocations: Option<AllocationWindow>,
+    /// The limits of its control groups when they were seen last.
+    limits: Option<Vec<GroupLimit>>,
+    limits_due: Duration,
     recorder: Recorder<'a>,
 }
 
@@ -107,7 +113,8 @@ impl<'a> ActiveRecording<'a> {
         })?;
         let recorder = Recorder::new(tree, journal);
         let allocations = allocations.map(AllocationWindow::new);
-        Ok(Self { path, limit, interrupt, load, kept, allocations, recorder })
+        let (limits, limits_due) = (None, Duration::ZERO);
+        Ok(Self { path, limit, interrupt, load, kept, allocations, limits, limits_due, recorder })
     }
 
     /// Records until the tree, the load or the time ends or the user stops it. Returns which, in words.
@@ -128,7 +135,10 @@ impl<'a> ActiveRecording<'a> {
             let status = self.recorder.tree.server_ended();
             match self.recorder.step() {
                 RecorderStep::NotDue => {}
-                RecorderStep::Sampled => display.show(&self.recorder),
+                RecorderStep::Sampled => {
+                    self.read_limits_if_due();
+                    display.show(&self.recorder);
+                }
                 RecorderStep::TreeEnded => {
                     // The end of the tree can be seen before the status of its leader.
                     let status = status.or_else(|| self.recorder.tree.server_ended());
@@ -147,9 +157,10 @@ impl<'a> ActiveRecording<'a> {
         // While the server runs: afterwards there is nothing to read.
         self.recorder.write_last(self.kept.is_some());
         let members = self.recorder.tree.members();
-        let root = self.recorder.tree.root();
-        // A process that has ended is in no group.
-        let limit = members.first().and_then(|first| nearest_limit(root, first.pid));
+        self.read_limits();
+        let limits = self.limits.take();
+        let limit_unseen = limits.is_none();
+        let limit = limits.into_iter().flatten().min_by_key(GroupLimit::left);
         let now = self.progress();
         let looked = self.kept.take().map(|watch| watch.end(&members, now)).unwrap_or_default();
         let WatchEnd { classes, note, unread } = looked;
@@ -167,6 +178,7 @@ impl<'a> ActiveRecording<'a> {
             warnings: warnings.collect(),
             classes,
             limit,
+            limit_unseen,
             unread,
             outlook: None,
             allocations,
@@ -175,6 +187,22 @@ impl<'a> ActiveRecording<'a> {
         let recording = conclude(&mut journal, &self.path, (end, unsent.flatten()))?;
         let loss = journal.loss().map(|(lines, error)| (lines, error.to_string()));
         Ok(FinishedRecording { recording, loss, survivors })
+    }
+
+    fn read_limits_if_due(&mut self) {
+        let now = self.recorder.tree.elapsed();
+        if now >= self.limits_due {
+            self.limits_due = now + LIMITS_EVERY;
+            self.read_limits();
+        }
+    }
+
+    /// A process that has ended is in no group.
+    fn read_limits(&mut self) {
+        let members = self.recorder.tree.members();
+        let root = self.recorder.tree.root();
+        let seen = members.first().and_then(|first| group_limits(root, first.pid));
+        self.limits = seen.or(self.limits.take());
     }
 
     /// Begins a reading of the memory from outside if one is due.
