@@ -125,6 +125,23 @@ fn what_is_written_is_read_back_also_while_it_is_being_written() {
 }
 
 #[test]
+fn what_a_group_had_used_at_another_time_is_not_what_it_had_at_the_last_sample_of_a_process() {
+    let (_folder, path, mut store) = opened();
+    let reader = WatchStore::open_to_read(&path).unwrap();
+    let end = ProcessEnd { at_ms: 60, cause: EndCause::Unknown, evidence: Vec::new() };
+    let group = |at_ms| GroupSample { group: "/app".into(), at_ms, ..GroupSample::default() };
+    let mut write = |number, last_ms, groups| {
+        let processes = vec![WatchedProcess { end: Some(end.clone()), ..process(number) }];
+        let samples = vec![(number, sample(last_ms, 100))];
+        store.write(&Batch { at_ms: 60, processes, samples, groups, ..Batch::default() }).unwrap();
+        reader.last_words(1).unwrap().remove(0).group
+    };
+    // That of its round was thinned out.
+    assert_eq!(write(1, 50, vec![group(40)]), None);
+    assert_eq!(write(2, 55, vec![group(55)]), Some(group(55)));
+}
+
+#[test]
 fn a_second_watch_is_refused_with_the_pid_of_the_first_and_a_reader_is_not() {
     let (_folder, path, store) = opened();
     let error = WatchStore::open(&path, 2).unwrap_err().to_string();
