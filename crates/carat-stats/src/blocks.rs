@@ -80,6 +80,15 @@ mod tests {
     }
 
     #[test]
+    fn with_few_blocks_a_difference_must_be_a_third_larger_and_below_six_none_is_found() {
+        let found = [5, 7, 8].map(|budget| detectable(0.01, budget));
+        assert_eq!(found[0], None);
+        // 4/3·0.01·√(37/7) and 0.01·√(37/8).
+        assert!((found[1].unwrap() - 0.030_654_242).abs() < 1e-8, "{found:?}");
+        assert!((found[2].unwrap() - 0.021_505_813).abs() < 1e-8, "{found:?}");
+    }
+
+    #[test]
     fn the_range_of_the_spread_holds_the_truth_in_four_of_five_pilots() {
         let mut rng = SeededRng::new(8);
         for pairs in [5, 6, 8, 15, 40] {

@@ -292,6 +292,16 @@ mod tests {
     }
 
     #[test]
+    fn beyond_the_table_each_look_is_a_fifth_later_and_has_the_confidence_of_all() {
+        let late = looks(0.05, 300);
+        assert_eq!(late[..14], LOOKS);
+        assert_eq!(late[14..], [120, 144, 173, 208, 250, 300]);
+        for look in Sequence::at(&looks(0.05, 20), 0.05).looks {
+            assert_eq!((look.confidence, look.required), (0.95, 0.95), "{look:?}");
+        }
+    }
+
+    #[test]
     fn the_last_look_is_at_the_budget() {
         for budget in [8, 9, 13, 37, 99, 100, 101, 120, 137, 200] {
             let looks = looks(0.05, budget);

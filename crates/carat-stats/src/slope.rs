@@ -68,6 +68,18 @@ mod tests {
         assert!(robust.interval.0 > 2.9 && robust.interval.1 < 3.1, "{robust:?}");
     }
 
+    /// The ninth slope of 45 from either end: √(10·9·25/18) deviations of Kendall's score, 2.576 times, leave 8 below.
+    #[test]
+    fn the_limits_are_the_slopes_of_the_ranks_that_sen_gives() {
+        let amounts = [3.0, 1.0, 4.0, 1.5, 9.0, 2.6, 5.3, 5.8, 9.7, 9.3];
+        let series: Vec<(f64, f64)> = (0..10).map(f64::from).zip(amounts).collect();
+        let found = slope(&series).unwrap();
+        let figures = [found.interval.0, found.rate, found.interval.1];
+        for (figure, reference) in figures.into_iter().zip([-0.08, 0.8, 1.75]) {
+            assert!((figure - reference).abs() < 1e-9, "{found:?}");
+        }
+    }
+
     #[test]
     fn the_interval_of_noise_includes_zero_and_few_points_have_none() {
         // A fixed sequence without order.

@@ -350,7 +350,22 @@ mod tests {
         assert!((cache.to_come.unwrap() / left - 1.0).abs() < 0.1, "{cache:?}, {left} are left");
         assert_eq!(of(|x| 36e3 + 50.0 * x.sqrt()).class, SteadyClass::Slowing);
         assert_eq!(of(|_| 36e3).class, SteadyClass::Flat);
+        let small: Vec<(f64, f64)> =
+            (1..=40).map(|i| f64::from(i) * 100.0).map(|x| (x, 36e3 + 2.0 * x)).collect();
+        assert_eq!(
+            steady_growth(&small, 3.0).unwrap().class,
+            SteadyClass::Flat,
+            "it does not matter"
+        );
         assert_eq!(of(|x| 36e3 - x).class, SteadyClass::Flat, "it falls");
+    }
+
+    /// Products of neighbours 103, squares 280; (0.36786 + (3 + 6·0.36786)/60) = 0.45464.
+    #[test]
+    fn errors_are_larger_by_the_factor_of_the_first_autocorrelation() {
+        let residuals = [1.0, 2.0, 3.0, -1.0, -2.0, -3.0].repeat(10);
+        let factor = correlation_factor(&residuals);
+        assert!((factor - 1.633_194).abs() < 1e-5, "{factor}");
     }
 
     #[test]

@@ -102,5 +102,7 @@ mod tests {
         assert_eq!(median_interval(&values[..6], 0.95), Some((1.0, 6.0)));
         assert_eq!(median_interval(&values[..5], 0.95), None);
         assert_eq!(median_interval(&[], 0.95), None);
+        // One value left out at each end of five has exactly 1 − 2·6/32.
+        assert_eq!(median_interval(&values[..5], 0.625), Some((2.0, 4.0)));
     }
 }

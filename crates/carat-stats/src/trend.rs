@@ -210,3 +210,27 @@ fn transform(values: &[f64], phi: f64) -> Vec<f64> {
     let start = values.first().map(|value| first * value);
     start.into_iter().chain(values.windows(2).map(|pair| pair[1] - phi * pair[0])).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_rate_over_all_and_over_the_last_half_within_its_limits() {
+        let series: Vec<(f64, f64)> = (1..=640)
+            .map(|i| (f64::from(i), 1000.0 + 2.0 * f64::from(i) + f64::from(i * 7919 % 13)))
+            .collect();
+        let trend = Binned::new(&series, 32).unwrap().trend().unwrap();
+        for rate in [trend.rate, trend.late] {
+            assert!((rate - 2.0).abs() < 0.05, "{trend:?}");
+        }
+        assert!(trend.limits.0 < 2.0 && 2.0 < trend.limits.1, "{trend:?}");
+        assert!(2.0 < trend.late_high && trend.late_high < 2.2, "{trend:?}");
+    }
+
+    #[test]
+    fn a_value_on_an_edge_belongs_to_the_bin_below() {
+        let places = [0.0, 1.0, 1.01, 5.0, 9.99, 10.0].map(|x| bin_of(x, 10.0, 10));
+        assert_eq!(places, [0, 0, 1, 4, 9, 9]);
+    }
+}
