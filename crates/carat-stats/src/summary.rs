@@ -53,7 +53,7 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     // The chance that exactly `left` values lie below the median, and that at most so many do.
     let (mut chance, mut tail) = (0.5_f64.powf(n), 0.5_f64.powf(n));
     // Even the range of all values has too little confidence.
-    if n < 1.0 || 2.0 * tail > 1.0 - confidence {
+    if 2.0 * tail > 1.0 - confidence {
         return None;
     }
     let mut left = 0;
