@@ -84,6 +84,19 @@ fn where_the_limit_cannot_be_set_the_server_starts_as_without_and_one_line_says_
 }
 
 #[test]
+fn where_the_limit_cannot_be_set_the_server_still_starts_other_rubies() {
+    require!(Ruby);
+    let folder = Folder::new("stack");
+    let script = "exit if ARGV.any?\nputs system('ruby', __FILE__, 'again', exception: true)\n\
+                  $stdout.flush\nexec('ruby', __FILE__, 'again')";
+    let script = folder.write("server.rb", script).display().to_string();
+    let ran =
+        run_under(&folder, "ulimit -s 768", &["exec", "main_stack=1m", "--", "ruby", &script]);
+    ran.assert_code(0);
+    assert_eq!(ran.out, "true\n", "{}", ran.talk);
+}
+
+#[test]
 fn a_deep_recursion_ends_earlier_and_as_an_exception() {
     require!(Ruby);
     let folder = Folder::new("stack");

@@ -22,7 +22,9 @@ module CaratRuntime
     end
 
     def hand_on(launch)
-      launch.limit(:rlimit_stack, @own, Process.getrlimit(:STACK).last)
+      hard = Process.getrlimit(:STACK).last
+      # A limit above it would fail the launch (setrlimit(2)).
+      launch.limit(:rlimit_stack, @own, hard) if hard >= @own
     end
 
     private
