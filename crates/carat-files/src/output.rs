@@ -5,7 +5,8 @@
 //! whole. A link on the way to the folder that belongs to another user may only lead to a folder of that user.
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, FsWord, Mode, OFlags, Stat, fstat, fstatfs, openat, statat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, FsWord, Mode, OFlags, Stat, flock, fstat, fstatfs,
+    openat, statat,
 };
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -105,9 +106,7 @@ impl WholeFile {
                 false => Err(not_trusted()),
             };
         }
-        let partial = partial_name(&name);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = File::from(openat(&folder, &partial, flags, Mode::from_raw_mode(0o600))?);
+        let (file, partial) = create_partial(&folder, &name, Mode::from_raw_mode(0o600))?;
         Ok(Self { file, place: Some((folder, partial, name)) })
     }
 
@@ -288,32 +287,78 @@ fn open_device(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     Ok(File::from(openat(folder, name, flags, Mode::empty())?))
 }
 
-/// A name that no file of the user has; what a killed carat has left is not removed either.
+/// A name that no file of the user has.
 fn partial_name(name: &OsStr) -> OsString {
     let ending = format!(".{:016x}{PARTIAL}", rand::random::<u64>());
-    let kept = name.as_bytes().len().min(NAME_BYTES - ending.len());
+    let kept = name.len().min(NAME_BYTES - ending.len());
     OsString::from_vec([&name.as_bytes()[..kept], ending.as_bytes()].concat())
+}
+
+/// Whether a file that is called `found` is one of `name` that is not complete: all but the digits is as in [`partial_name`].
+fn is_partial(found: &[u8], name: &OsStr) -> bool {
+    let example = partial_name(name);
+    let digits = example.len() - PARTIAL.len() - 16..example.len() - PARTIAL.len();
+    let is_alike = |(at, (found, example)): (usize, (&u8, &u8))| match digits.contains(&at) {
+        true => found.is_ascii_hexdigit(),
+        false => found == example,
+    };
+    found.len() == example.len() && found.iter().zip(example.as_bytes()).enumerate().all(is_alike)
+}
+
+/// Removes the incomplete files that a carat which was killed left of the file `name`. Who writes one has locked it.
+fn remove_abandoned(folder: &OwnedFd, name: &OsStr) {
+    // Opened anew: ours is a place only, which cannot be read (`O_PATH`, open(2)).
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(folder, ".", flags, Mode::empty());
+    let Ok(entries) = opened.and_then(Dir::new) else { return };
+    for entry in entries.flatten().filter(|entry| is_partial(entry.file_name().to_bytes(), name)) {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = openat(folder, entry.file_name(), flags, Mode::empty()) else { continue };
+        let is_ours = fstat(&file).is_ok_and(|found| {
+            FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+                && found.st_uid == own_user()
+        });
+        // What cannot be removed stays; it is in nobody's way.
+        if is_ours && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = rustix::fs::unlinkat(folder, entry.file_name(), AtFlags::empty());
+        }
+    }
+}
+
+/// Creates a locked file under a name that it has until it is whole.
+fn create_partial(folder: &OwnedFd, name: &OsStr, mode: Mode) -> io::Result<(File, OsString)> {
+    remove_abandoned(folder, name);
+    let partial = partial_name(name);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(folder, &partial, flags, mode)?;
+    lock(&file);
+    Ok((File::from(file), partial))
+}
+
+/// Tells other carats that somebody writes this file. Where the file system has no locks they cannot lock, and so remove, it either.
+fn lock(file: &OwnedFd) {
+    let _ = flock(file, FlockOperation::NonBlockingLockExclusive);
 }
 
 /// Writes a new file beside the old one and renames it.
 fn replace(folder: &OwnedFd, name: &OsStr, old: Option<Stat>, bytes: &[u8]) -> io::Result<()> {
     // The mode of a new file is the umask's affair.
     let mode = Mode::from_raw_mode(0o666);
-    let partial = partial_name(name);
     // Without a name until it is whole, where the file system has such files (`O_TMPFILE`, open(2)): a carat that is killed while it
     // writes leaves nothing then.
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    if let Ok(file) = openat(folder, ".", OFlags::TMPFILE | flags, mode) {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = openat(folder, ".", flags, mode) {
+        remove_abandoned(folder, name);
+        lock(&file);
         let mut file = File::from(file);
         write_whole(&mut file, old, bytes)?;
-        let own = own_descriptor(&file);
+        let (own, partial) = (own_descriptor(&file), partial_name(name));
         // Where /proc is not mounted it gets no name, and is written once more below.
         if rustix::fs::linkat(CWD, own, folder, &partial, AtFlags::SYMLINK_FOLLOW).is_ok() {
             return rename(folder, &partial, name);
         }
     }
-    let mut file =
-        File::from(openat(folder, &partial, OFlags::CREATE | OFlags::EXCL | flags, mode)?);
+    let (mut file, partial) = create_partial(folder, name, mode)?;
     let written = write_whole(&mut file, old, bytes);
     if written.is_err() {
         // The first error is the one to report.
@@ -529,6 +574,43 @@ mod tests {
         assert_eq!(names(folder.path()), 1);
         write(&folder.path().join("none/page"), "new").unwrap_err();
         write(folder.path(), "new").unwrap_err();
+    }
+
+    #[test]
+    fn what_a_killed_carat_left_of_a_file_goes_with_the_next_and_neither_what_is_written_nor_the_users()
+     {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page");
+        let partial = |name: &str| folder.path().join(partial_name(OsStr::new(name)));
+        let abandoned = partial("page");
+        let others =
+            ["page.part", "page.0123456789abcdeg.part"].map(|name| folder.path().join(name));
+        let others = others.into_iter().chain([partial("page.html"), partial("my-page")]);
+        let others: Vec<PathBuf> = others.collect();
+        for path in others.iter().chain([&abandoned]) {
+            fs::write(path, "half").unwrap();
+        }
+        let written = WholeFile::create(&path).unwrap();
+        assert!(!abandoned.exists());
+        fs::write(&abandoned, "half").unwrap();
+        write(&path, "new").unwrap();
+        assert!(!abandoned.exists());
+        written.finish().unwrap();
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            "",
+            "it was not removed while it was written"
+        );
+        assert!(others.iter().all(|path| path.exists()));
+    }
+
+    #[test]
+    fn incomplete_files_are_known_by_their_names() {
+        let longest = OsString::from("n".repeat(NAME_BYTES));
+        for name in [OsStr::new("a"), &longest] {
+            assert!(is_partial(partial_name(name).as_bytes(), name));
+            assert!(!is_partial(name.as_bytes(), name));
+        }
     }
 
     #[test]
