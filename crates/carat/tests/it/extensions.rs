@@ -154,6 +154,16 @@ fn automatic_compaction_ends_before_a_listed_extension_is_loaded() {
 }
 
 #[test]
+fn automatic_compaction_that_has_ended_is_not_called_applied() {
+    require!(Ruby);
+    // As if the library were loaded: what counts is the name of the file.
+    let loads = format!("{SEMIAN}\neval('1', binding, '/gems/semian.rb')");
+    let ran = server(&["compact=auto"], &loads);
+    ran.assert_code(0).assert_says("compact=auto NOT APPLIED: semian 0.10.4 keeps objects");
+    assert!(!ran.talk.contains("applied: without"), "{}", ran.talk);
+}
+
+#[test]
 fn automatic_compaction_begins_after_a_collection_that_is_under_way(version: TestRuby) {
     let folder = Folder::new("extensions");
     // Ruby's boot may leave one half done; which numbers of objects before that do so depends on the version.
