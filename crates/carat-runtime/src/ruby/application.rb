@@ -26,12 +26,20 @@ module CaratRuntime
 
       # Whether this process, or the one that it was forked from, has loaded an application for certain.
       def loaded?
-        @loaded || !WarmApplication.find.nil?
+        !loading? && (@loaded || !WarmApplication.find.nil?)
+      end
+
+      # Whether the application is loaded right now, such as by an initializer that forks a helper.
+      def loading?
+        rails = ::Rails.application if defined?(::Rails.application)
+        return true if rails && !rails.initialized?
+
+        caller_locations.any? { |location| location.path.to_s.end_with?(RACKUP) }
       end
 
       # Whether it has not, for certain.
       def missing?
-        !loaded? && RACK_SERVERS.any? { |gem, server| running?(gem, server) }
+        loading? || (!loaded? && RACK_SERVERS.any? { |gem, server| running?(gem, server) })
       end
 
       # Whether this process knew before its last fork that an application is loaded. Not asked in a child, which would look

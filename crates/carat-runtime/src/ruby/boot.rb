@@ -42,19 +42,19 @@ module CaratRuntime
 
       # A server that preloads acts before it forks, because a later action would write to shared pages.
       def before_fork
-        reached if @pending && CaratRuntime.listening == 1
+        act if @pending && CaratRuntime.listening == 1
       end
 
       # A worker of a server without preloading loads the application itself, after its parent has listened.
       def in_child
-        start(expecting: @reached ? BootWatch::OWN_APPLICATION : 0)
+        start(expecting: @listened ? BootWatch::OWN_APPLICATION : 0)
       end
 
       def reached
         return unless @pending
 
         stop
-        @reached = true
+        @listened = true
         CaratRuntime.booted
       end
 
@@ -69,6 +69,15 @@ module CaratRuntime
       end
 
       private
+
+      # Nothing is done to a server that leaves its application to its workers: each of them acts when it has booted.
+      def act
+        return if Application.loading?
+        return reached unless Application.missing?
+
+        @listened = true
+        stop_timer
+      end
 
       def stop
         @pending = false
@@ -109,7 +118,7 @@ module CaratRuntime
 
         @watch.observe
         if @watch.booted?(rails: @rails == :loaded)
-          reached
+          act
         elsif @watch.missed?
           stop
         end

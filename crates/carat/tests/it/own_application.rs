@@ -115,6 +115,26 @@ fn where_ruby_keeps_its_limits_in_an_unknown_way_the_setting_is_refused() {
     assert!(printed.contains(refusal), "{printed}");
 }
 
+#[test]
+fn a_process_that_is_forked_while_the_application_boots_is_no_worker() {
+    require!(Ruby);
+    let folder = Folder::new("boots");
+    let rails = "module Rails\n  class Application\n    def initialized? = @initialized\n\
+                     def initialize! = @initialized = true\n  end\n\
+                   def self.application = @application ||= Application.new\nend\n\
+                 Rails.application\nfork_helper = -> { Process.wait(fork { p bits.call }) }";
+    for (loads, ends) in [
+        ("eval('Process.wait(fork { p bits.call })', binding, 'config.ru')", ""),
+        (&*format!("{rails}; fork_helper.call"), "Rails.application.initialize!"),
+        (&*format!("{rails}; rackup.call; fork_helper.call"), "Rails.application.initialize!"),
+    ] {
+        let parent = format!("{loads}\np bits.call\n{ends}");
+        let script = server(&folder, &parent, "p bits.call, CaratRuntime.report[:assumed]");
+        let settings = ["prepare_fork=full", "worker_growth=20000"];
+        assert_eq!(printed(&settings, &script), "[0, 0, 0]\n[0, 0, 0]\n[3, 0, 0]\n0\n", "{loads}");
+    }
+}
+
 /// A compiler that answers as Ruby's own and does nothing, on a Ruby that may have been built without one.
 fn write_compiler(folder: &Folder) {
     folder.write(

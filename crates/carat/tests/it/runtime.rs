@@ -75,6 +75,30 @@ fn workers_that_load_the_application_themselves_are_compacted_in_the_worker() {
 }
 
 #[test]
+fn a_server_whose_workers_load_the_application_is_not_compacted_itself() {
+    require!(Ruby);
+    let folder = Folder::new("unloaded");
+    for number in 0..120 {
+        folder.write(&format!("part{number}.rb"), "");
+    }
+    let script = |waits: &str| {
+        format!(
+            "require 'socket'\n{EVENTUALLY}\nmodule Puma; Launcher = Class.new; end\n\
+         server = TCPServer.new('127.0.0.1', 0)\nsleep {waits}\n\
+         pid = fork do\n  eval('1', binding, 'config.ru')\n\
+           120.times {{ |number| require '{}/part' + number.to_s }}\n\
+           eventually {{ report(:compactions) > 0 }}\n  p report(:applied)\nend\n\
+         Process.wait(pid)\np [report(:compactions), report(:applied)]",
+            folder.path("").display()
+        )
+    };
+    // It forks before and after the time at which it seems to have booted.
+    for waits in ["0", "2"] {
+        assert_eq!(printed(&["compact=boot"], &script(waits)), "1\n[0, 0]\n", "{waits}");
+    }
+}
+
+#[test]
 fn a_full_collection_is_followed_by_a_trim_that_returns_memory() {
     require!(Ruby);
     // Strings of 2,000 bytes lie in malloc; every tenth one lives, so that the top cannot simply shrink.
