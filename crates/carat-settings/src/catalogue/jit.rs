@@ -66,7 +66,7 @@ impl Setting for Yjit {
         match value {
             YjitStart::AfterFork => process.runtime_status(Self::NAME, environment, Moment::Fork),
             YjitStart::Off => process.runtime_status(Self::NAME, environment, Moment::Start),
-            _ => compiler_status(process, YJIT_ENABLE),
+            _ => compiler_status(process),
         }
     }
 }
@@ -251,27 +251,24 @@ impl Setting for Zjit {
     type Value = ZjitStart;
     const NAME: &'static str = "zjit";
     const DEFAULT: &'static str = "ruby";
-    const MECHANISM: Mechanism = Mechanism::Own;
+    const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V4_0);
     const DOES: &'static str = "Ruby's newer compiler, ZJIT: as Ruby decides, or on from the start. YJIT and ZJIT exclude each other.";
     const COSTS: &'static str = "Machine code of its own in every process; ZJIT is experimental.";
-    const VERIFIED_BY: &'static str = "compiled code in /proc/PID/maps";
+    const VERIFIED_BY: &'static str = "the runtime's report in the shared page, because compiled code in /proc/PID/maps can be YJIT's";
 
     fn apply(value: &ZjitStart, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         if *value == ZjitStart::On {
             server.set(ZJIT_ENABLE, "1".into());
+            server.request(Self::NAME, &value.to_string());
         }
         Ok(())
     }
-
-    fn verify(_: &ZjitStart, process: &ProcessObservation<'_>, _: &Environment) -> SettingStatus {
-        compiler_status(process, ZJIT_ENABLE)
-    }
 }
 
-/// Whether Ruby's compiler is on. A Ruby that was built without it ignores the variable.
-fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingStatus {
-    match (process.has_variable(variable, "1"), process.maps.map(find_in_maps)) {
+/// Whether YJIT is on. A Ruby that was built without it ignores the variable.
+fn compiler_status(process: &ProcessObservation<'_>) -> SettingStatus {
+    match (process.has_variable(YJIT_ENABLE, "1"), process.maps.map(find_in_maps)) {
         // Compiled code is proof, also where the environment cannot be read.
         (_, Some(CodeSearch::Found(_))) => SettingStatus::Applied("compiled code is mapped".into()),
         (_, Some(CodeSearch::Unsure)) => SettingStatus::Unknown(
@@ -280,7 +277,7 @@ fn compiler_status(process: &ProcessObservation<'_>, variable: &str) -> SettingS
         ),
         // Not refused: a compiler that has had nothing to compile looks the same.
         (SettingStatus::Applied(_), Some(CodeSearch::Absent)) => SettingStatus::NotYet(format!(
-            "{variable} is in its environment, but no compiled code is mapped: nothing has been \
+            "{YJIT_ENABLE} is in its environment, but no compiled code is mapped: nothing has been \
              compiled, or this Ruby was built without the compiler"
         )),
         (status, _) => status,
@@ -311,7 +308,7 @@ mod tests {
             (None, variable, "applied"),
         ] {
             let process = ProcessObservation { maps, environ: Some(environ), ..Default::default() };
-            let status = compiler_status(&process, YJIT_ENABLE);
+            let status = compiler_status(&process);
             assert_eq!(word(&status), expected, "{maps:?} {status:?}");
         }
     }
@@ -362,7 +359,7 @@ mod tests {
         assert_eq!(verified(full, "4"), "partly");
         assert_eq!(verified(writing, "48"), "applied");
         let process = ProcessObservation { maps: Some(&beside), ..Default::default() };
-        assert_eq!(word(&compiler_status(&process, YJIT_ENABLE)), "unknown");
+        assert_eq!(word(&compiler_status(&process)), "unknown");
         // Nothing reports there: what is not Ruby's must not be taken for a refusal.
         assert_eq!(verified(&beside, "48"), "unknown");
         // Code that is thrown away makes room for more.

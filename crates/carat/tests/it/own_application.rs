@@ -162,6 +162,38 @@ fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
 }
 
 #[test]
+fn a_worker_that_forks_others_gives_them_its_compiler_without_a_word() {
+    require!(Ruby);
+    let folder = Folder::new("yjit-workers");
+    write_compiler(&folder);
+    let worker = "p bits.call\nProcess.wait(fork { p bits.call })\np bits.call";
+    folder.write("script.rb", &server(&folder, "", worker));
+    let ruby = TestRuby::OnPath.command(None);
+    let arguments = ["-r", "./compiler.rb", "script.rb"];
+    let printed = run_on(ruby, &folder.path(""), "yjit=after-fork", &arguments);
+    assert_eq!(printed, "[1, 0, 0]\n[1, 0, 0]\n[1, 0, 0]\n");
+}
+
+#[test]
+fn the_newer_compiler_is_applied_only_where_ruby_says_that_it_is_enabled() {
+    require!(Ruby);
+    let folder = Folder::new("zjit");
+    folder.write("script.rb", "p CaratRuntime.report.values_at(:applied, :refused)");
+    for (zjit, expected) in [
+        ("module RubyVM::ZJIT; def self.enabled? = true; end", "[1, 0]\n"),
+        ("module RubyVM::ZJIT; def self.enabled? = false; end", "[0, 1]\n"),
+        ("", "[0, 1]\n"),
+    ] {
+        folder.write("compiler.rb", zjit);
+        let ruby = TestRuby::OnPath.command(None);
+        let arguments = ["-r", "./compiler.rb", "script.rb"];
+        let printed = run_on(ruby, &folder.path(""), "zjit=on", &arguments);
+        let refused = printed.contains("carat: zjit was not applied: ");
+        assert!(printed.contains(expected) && refused == (expected != "[1, 0]\n"), "{printed}");
+    }
+}
+
+#[test]
 fn a_compiler_that_is_to_be_off_stays_off_where_the_application_enables_it() {
     require!(Ruby);
     let folder = Folder::new("yjit-off");

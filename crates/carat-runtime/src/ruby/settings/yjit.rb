@@ -22,14 +22,15 @@ module CaratRuntime
 
     # Rails 7.2 and later enable it when they have initialized the application, so before a preloaded server forks.
     def before_fork
-      refuse_early if value == "after-fork" && !@refused && RubyVM::YJIT.enabled?
+      refuse_early if value == "after-fork" && !@refused && !@enabled && RubyVM::YJIT.enabled?
     end
 
-    # `enable` returns false where it does nothing.
+    # `enable` returns false where it does nothing. What a worker forks has the compiler from it.
     def in_child
       return if value != "after-fork" || @refused
 
-      RubyVM::YJIT.enable && RubyVM::YJIT.enabled? ? true : refuse_early
+      @enabled ||= RubyVM::YJIT.enable && RubyVM::YJIT.enabled?
+      @enabled || refuse_early
     end
 
     def forks?
