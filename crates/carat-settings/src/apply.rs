@@ -4,6 +4,7 @@ use crate::allocator::allocator_of;
 use crate::catalogue::{self, AllocatorChoice, PreloadedAllocator};
 use crate::chosen::Settings;
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder, StartContext};
+use crate::setting::ChosenSetting;
 use carat_ruby::RubyVersion;
 use carat_wire::page::Word;
 use std::path::Path;
@@ -30,19 +31,7 @@ impl Settings {
     /// # Errors
     /// [`ApplyError::OtherRuby`] for the first that has none.
     pub fn check_ruby(&self, ruby: RubyVersion) -> Result<(), ApplyError> {
-        for setting in self.chosen().filter(|setting| !setting.is_default()) {
-            // Of this value, because a value can need a later Ruby than its setting.
-            let versions = setting.definition.versions_of(&setting.text());
-            if !versions.contains(ruby) {
-                let hint = catalogue::successor_on(setting.definition, ruby).map_or_else(
-                    || "; leave it out".to_owned(),
-                    |successor| format!("; its successor is `{successor}`"),
-                );
-                let setting = setting.to_string();
-                return Err(ApplyError::OtherRuby { setting, ruby, versions, hint });
-            }
-        }
-        Ok(())
+        self.chosen().try_for_each(|setting| setting.check_ruby(ruby))
     }
 
     fn check_requirements(&self) -> Result<(), ApplyError> {
@@ -89,6 +78,25 @@ impl Settings {
         // Last: preloaded libraries are searched before those with which a program is linked (ld.so(8)).
         let linked = server.context.linked?.name();
         Some(format!("{linked}, with which this Ruby is linked"))
+    }
+}
+
+impl ChosenSetting {
+    /// Whether this value has an effect on this version of Ruby.
+    ///
+    /// # Errors
+    /// [`ApplyError::OtherRuby`] if it has none.
+    pub fn check_ruby(&self, ruby: RubyVersion) -> Result<(), ApplyError> {
+        // Of this value, because a value can need a later Ruby than its setting.
+        let versions = self.definition.versions_of(&self.text());
+        if self.is_default() || versions.contains(ruby) {
+            return Ok(());
+        }
+        let hint = catalogue::successor_on(self.definition, ruby).map_or_else(
+            || "; leave it out".to_owned(),
+            |successor| format!("; its successor is `{successor}`"),
+        );
+        Err(ApplyError::OtherRuby { setting: self.to_string(), ruby, versions, hint })
     }
 }
 

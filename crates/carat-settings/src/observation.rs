@@ -2,10 +2,14 @@
 
 use crate::environment::{Environment, TUNABLES, tunable_of};
 use crate::spelling::{is_same, is_same_tunable};
+use carat_ruby::RubyVersion;
 use carat_ruby::extension::{UNFIT_EXTENSIONS, version_text};
 use carat_wire::env;
 use carat_wire::page::{AllocatorKind, PageReading, Runtime};
 use std::path::Path;
+
+/// Options of Ruby, joined by blanks.
+const RUBYOPT: &str = "RUBYOPT";
 
 /// What was read of a process; each may be missing.
 #[derive(Debug, Default)]
@@ -16,6 +20,8 @@ pub struct ProcessObservation<'a> {
     pub environ: Option<&'a [u8]>,
     /// `/proc/PID/status`.
     pub status: Option<&'a str>,
+    /// The version of its Ruby; `None` where it is unknown or the process is no Ruby.
+    pub ruby: Option<RubyVersion>,
     /// The target of `/proc/PID/root`.
     pub root: Option<&'a Path>,
     /// The variables of the settings that Ruby was started with, by the runtime's report.
@@ -216,6 +222,27 @@ impl ProcessObservation<'_> {
             None => SettingStatus::Unknown(format!(
                 "{TUNABLES} in its environment has `{overriding}` for {name}, which not every glibc ignores"
             )),
+        }
+    }
+
+    /// Whether the process was started with a variable of the user's, or with what became of it: a setting may have joined its
+    /// own value with it, and `RUBYOPT` has options of carat's libraries too.
+    pub fn has_given_variable(
+        &self,
+        name: &str,
+        value: &str,
+        environment: &Environment,
+    ) -> SettingStatus {
+        let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect();
+        let given: Vec<String> = words(value);
+        let has_all = |found: &str| {
+            let found: Vec<String> = words(found);
+            given.iter().all(|word| found.contains(word))
+        };
+        let joined = environment.set.get(name).map_or(value, String::as_str);
+        match self.has_variable(name, joined) {
+            SettingStatus::NotApplied(_) if name == RUBYOPT => self.variable_status(name, has_all),
+            status => status,
         }
     }
 

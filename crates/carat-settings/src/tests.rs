@@ -75,6 +75,8 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
         environment.preload.iter().map(|library| format!("{}\n", library.display())).collect();
     maps += "7f0000010000-7f0000020000 r-xp 00000000 00:00 0 \n\
              7f0000020000-7f0001010000 ---p 00000000 00:00 0 \n";
+    let own = std::env::current_exe().unwrap().canonicalize().unwrap();
+    maps += &format!("55d000000000-55d000100000 r-xp 00000000 08:01 7  {}\n", own.display());
     let request = environment.set.get(env::SETTINGS).map_or("", String::as_str);
     let name = choice.split('=').next().unwrap();
     let kind = find(name).and_then(|setting| setting.malloc).unwrap_or(AllocatorKind::Glibc);
@@ -86,6 +88,7 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
         environ: Some(environ.as_bytes()),
         status: Some(if choice == "thp=on" { "THP_enabled:\t1" } else { "THP_enabled:\t0" }),
         root: environment.root.as_deref(),
+        ruby: None,
         started_with: &[],
         runtime: Some(RuntimeReport {
             requested: Some(env::settings_checksum(request.as_bytes())),

@@ -5,6 +5,7 @@ use crate::environment::Environment;
 use crate::observation::{ProcessObservation, SettingStatus};
 use crate::setting::ChosenSetting;
 use carat_model::CLibrary;
+use carat_ruby::RubyVersion;
 use carat_wire::page::{AllocatorKind, Word};
 use std::fmt;
 
@@ -50,20 +51,36 @@ pub fn verify(
     environment: &Environment,
     process: &ProcessObservation<'_>,
 ) -> Vec<SettingCheck> {
-    let catalogued = settings.chosen().map(|setting| SettingCheck {
-        setting: setting.to_string(),
-        // Under another malloc the variable is there and has no effect.
-        status: match setting.definition.malloc {
+    let catalogued = settings.chosen().map(|setting| {
+        // Under another malloc, or another Ruby, the variable is there and has no effect.
+        let own = match setting.definition.malloc {
             Some(malloc) => status_for_malloc(setting, malloc, process, environment),
             None => setting.verify(process, environment),
-        },
+        };
+        SettingCheck {
+            setting: setting.to_string(),
+            status: status_on_ruby(setting, own, process.ruby),
+        }
     });
     // No settings of the catalogue, but a launcher removes them just as easily.
     let variables = settings.variables().map(|(name, value)| SettingCheck {
         setting: format!("env.{name}={value}"),
-        status: process.has_variable(name, value),
+        status: process.has_given_variable(name, value, environment),
     });
     catalogued.chain(variables).collect()
+}
+
+/// The status of a setting that not every Ruby has. What started the server may have been another Ruby, or none.
+fn status_on_ruby(
+    setting: &ChosenSetting,
+    own: SettingStatus,
+    ruby: Option<RubyVersion>,
+) -> SettingStatus {
+    match (own, ruby.map(|ruby| setting.check_ruby(ruby))) {
+        (own @ (SettingStatus::Unchanged | SettingStatus::Needless), _)
+        | (own, None | Some(Ok(()))) => own,
+        (_, Some(Err(refused))) => SettingStatus::NotApplied(refused.to_string()),
+    }
 }
 
 /// The status of a setting that only one malloc reads: it has no effect where another one serves.
@@ -106,6 +123,7 @@ fn is_musl(maps: &str) -> bool {
 pub(crate) mod tests {
     use super::*;
     use crate::observation::MallocInUse;
+    use carat_ruby::version::{V3_2, V3_3, V4_1};
     use std::collections::BTreeMap;
 
     pub(crate) const MAPS: &str = "\
@@ -193,6 +211,62 @@ pub(crate) mod tests {
         assert_eq!(statuses(serving(AllocatorKind::Glibc)), [not, "applied", "applied"]);
         assert_eq!(statuses(serving(AllocatorKind::Mimalloc)), [not; 3]);
         assert_eq!(statuses(None), ["unknown"; 3]);
+    }
+
+    #[test]
+    fn a_variable_that_the_serving_ruby_does_not_read_is_not_applied() {
+        let environ = b"RUBY_GC_HEAP_INIT_SLOTS=600000\0RUBY_GC_HEAP_0_INIT_SLOTS=9000\0\
+            RUBY_GC_HEAP_GROWTH_MAX_SLOTS=9000\0";
+        let pairs =
+            ["gc.init_slots=600000", "gc.heap_0_init_slots=9000", "gc.growth_max_slots=9000"];
+        for (ruby, expected) in [
+            (V3_2, ["applied", "not applied", "applied"]),
+            (V3_3, ["not applied", "applied", "applied"]),
+            (V4_1, ["not applied"; 3]),
+        ] {
+            let observed = ProcessObservation {
+                environ: Some(environ),
+                ruby: Some(ruby),
+                ..ProcessObservation::default()
+            };
+            assert_eq!(pairs.map(|pair| word(&status(pair, &observed))), expected, "{ruby}");
+        }
+        let observed = ProcessObservation { ruby: Some(V3_3), ..ProcessObservation::default() };
+        let said = status(pairs[0], &observed);
+        assert_eq!(
+            said,
+            SettingStatus::NotApplied(
+                "`gc.init_slots=600000` does nothing on Ruby 3.3: it is for Ruby 2.7 to 3.2; its successor is \
+                 `gc.heap_0_init_slots`"
+                    .into()
+            )
+        );
+    }
+
+    #[test]
+    fn a_variable_of_the_user_is_applied_also_where_others_are_joined_with_it() {
+        let settings =
+            Settings::from_pairs(["env.RUBYOPT=-W0 -d", "env.LD_PRELOAD=/own.so"]).unwrap();
+        let joined = "/usr/lib/libjemalloc.so.2:/own.so";
+        let environment = Environment {
+            set: BTreeMap::from([
+                ("LD_PRELOAD".to_owned(), joined.to_owned()),
+                ("RUBYOPT".to_owned(), "-W0 -d".to_owned()),
+            ]),
+            ..Environment::default()
+        };
+        for (options, libraries, expected) in [
+            ("-W0 -d -r/cache/carat_shim.rb", joined, ["applied"; 2]),
+            ("-W0 -r/cache/carat_shim.rb", "/usr/lib/libjemalloc.so.2", ["not applied"; 2]),
+        ] {
+            let environ = format!("RUBYOPT={options}\0LD_PRELOAD={libraries}\0");
+            let observed =
+                ProcessObservation { environ: Some(environ.as_bytes()), ..Default::default() };
+            let mut checks = verify(&settings, &environment, &observed);
+            checks.sort_by_key(|check| check.setting.len());
+            let words: Vec<&str> = checks.iter().map(|check| word(&check.status)).collect();
+            assert_eq!(words, expected, "{environ}: {checks:?}");
+        }
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn process_ledger(
         allocator,
         ruby: probe
             .and_then(|probe| probe.ruby.clone())
-            .or_else(|| ruby_library(&reading.mappings)),
+            .or_else(|| ruby_library(&reading.mappings).map(described)),
         heap: probe.and_then(|probe| ruby_heap(probe, groups)),
         jit: jit_use(&reading.mappings, probe),
         returnable: probe.and_then(|probe| probe.returnable),
@@ -227,16 +227,20 @@ fn of_allocator<'a>(
     Cow::Owned(figures)
 }
 
-/// The version in the name of Ruby's library: `ruby 3.1` for `libruby-3.1.so.3.1.2`.
-fn ruby_library(mappings: &[Mapping]) -> Option<String> {
+/// The version in the name of Ruby's library: 3.1 for `libruby-3.1.so.3.1.2`.
+pub fn ruby_library(mappings: &[Mapping]) -> Option<RubyVersion> {
     let (_, rest) = mappings.iter().find_map(|mapping| mapping.name.split_once("libruby"))?;
-    RubyVersion::find_in(rest).map(|version| format!("ruby {version}"))
+    RubyVersion::find_in(rest)
+}
+
+fn described(version: RubyVersion) -> String {
+    format!("ruby {version}")
 }
 
 fn may_have_transient_heap(mappings: &[Mapping], probe: Option<&ProbeFigures>) -> bool {
     let from_probe = probe.and_then(|probe| probe.ruby.clone());
-    let ruby = from_probe.or_else(|| ruby_library(mappings));
-    let version = ruby.as_deref().and_then(RubyVersion::find_in);
+    let version = from_probe.as_deref().and_then(RubyVersion::find_in);
+    let version = version.or_else(|| ruby_library(mappings));
     version.is_some_and(|version| TRANSIENT_HEAP.contains(version))
 }
 

@@ -208,12 +208,12 @@ fn check_library(library: &Path, here: &Path, ruby: Option<ElfKind>) -> Result<(
 }
 
 /// The file in `root` that a link there points to, as a path inside: the kernel shows that file among the mappings.
-fn behind_links(root: &Path, library: &Path) -> Option<PathBuf> {
+pub(super) fn behind_links(root: &Path, library: &Path) -> Option<PathBuf> {
     let file = root.join(library.strip_prefix("/").ok()?).canonicalize().ok()?;
     Some(Path::new("/").join(file.strip_prefix(root.canonicalize().ok()?).ok()?))
 }
 
-fn is_mapped(maps: &str, library: &Path) -> bool {
+pub(super) fn is_mapped(maps: &str, library: &Path) -> bool {
     // By its end: from outside, a path in another root begins with that root.
     maps.lines().any(|line| line.ends_with(&library.display().to_string()))
 }

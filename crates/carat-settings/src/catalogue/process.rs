@@ -1,5 +1,7 @@
 //! Settings of the process itself: how the kernel treats its memory, its Ruby, root and variables.
 
+use super::malloc::{behind_links, is_mapped};
+use crate::elf::read_elf;
 use crate::environment::{ApplyError, Environment, EnvironmentBuilder};
 use crate::observation::{Moment, ProcessObservation, SettingStatus};
 use crate::setting::{Mechanism, Setting, SettingDefinition};
@@ -121,7 +123,7 @@ impl Setting for RubyProgram {
     const MECHANISM: Mechanism = Mechanism::Own;
     const DOES: &'static str = "Puts the directory of this `ruby` first in PATH.";
     const COSTS: &'static str = "Nothing.";
-    const VERIFIED_BY: &'static str = "PATH in /proc/PID/environ";
+    const VERIFIED_BY: &'static str = "the program in /proc/PID/maps";
 
     fn apply(value: &AbsolutePath, server: &mut EnvironmentBuilder<'_>) -> Result<(), ApplyError> {
         // By PATH, because launchers such as `bundle exec` look for Ruby there.
@@ -133,19 +135,34 @@ impl Setting for RubyProgram {
     }
 
     fn verify(
-        _value: &AbsolutePath,
+        value: &AbsolutePath,
         process: &ProcessObservation<'_>,
         environment: &Environment,
     ) -> SettingStatus {
-        let path = environment.set.get("PATH").map_or("", String::as_str);
-        match process.has_variable("PATH", path) {
-            // A launcher may have put a folder of its own before it.
-            SettingStatus::NotApplied(_) => SettingStatus::Unknown(
-                "PATH has another value in its environment, and which ruby comes first there is not known".into(),
-            ),
-            status => status,
+        let root = environment.root.as_deref().unwrap_or(Path::new("/"));
+        let Some(maps) = process.maps else {
+            return SettingStatus::Unknown("/proc/PID/maps cannot be read".into());
+        };
+        // A launcher may put a folder of its own first, or name another ruby by its path.
+        match behind_links(root, &value.0) {
+            Some(file) if is_mapped(maps, &file) => {
+                SettingStatus::Applied(format!("{} is mapped", file.display()))
+            }
+            Some(file) if is_program(root, &file) => {
+                SettingStatus::NotApplied(format!("{} is not mapped", file.display()))
+            }
+            _ => SettingStatus::Unknown(format!(
+                "{} is no program itself, and which one it starts is not known",
+                value.0.display()
+            )),
         }
     }
+}
+
+/// Whether a file of this root is a program itself, and not a script that starts one.
+fn is_program(root: &Path, file: &Path) -> bool {
+    let file = file.strip_prefix("/").unwrap_or(file);
+    read_elf(&root.join(file)).is_ok_and(|kind| kind.is_some())
 }
 
 pub(crate) struct RootDirectory;
@@ -211,4 +228,48 @@ impl Setting for UserVariables {
     const DOES: &'static str = "Any other variables: `env = { NAME = \"value\" }`, or `env.NAME=value` on the command line.";
     const COSTS: &'static str = "Depends on the variable.";
     const VERIFIED_BY: &'static str = "the variable in /proc/PID/environ";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::tests::word;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn another_ruby_than_the_one_that_is_mapped_is_not_applied_and_behind_a_script_it_is_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let own = std::env::current_exe().unwrap();
+        for name in ["chosen3.3", "other"] {
+            std::fs::copy(&own, path(name)).unwrap();
+        }
+        symlink("chosen3.3", path("chosen")).unwrap();
+        std::fs::write(path("shim"), "#!/bin/sh\n").unwrap();
+        let maps = |name: &str| {
+            let real = path(name).canonicalize().unwrap();
+            format!("55d000000000-55d000100000 r-xp 00000000 08:01 7  {}\n", real.display())
+        };
+        // What started the server had the folder first in PATH, and the server has it still.
+        let environ = format!("PATH={}:/usr/bin\0", folder.path().display());
+        let environment = Environment {
+            set: [("PATH".to_owned(), format!("{}:/usr/bin", folder.path().display()))].into(),
+            ..Environment::default()
+        };
+        for (ruby, mapped, expected) in [
+            ("chosen", Some("chosen3.3"), "applied"),
+            ("chosen", Some("other"), "not applied"),
+            ("shim", Some("other"), "unknown"),
+            ("gone", Some("other"), "unknown"),
+            ("chosen", None, "unknown"),
+        ] {
+            let maps = mapped.map(maps);
+            let environ = Some(environ.as_bytes());
+            let process =
+                ProcessObservation { maps: maps.as_deref(), environ, ..Default::default() };
+            let chosen = AbsolutePath(path(ruby));
+            let status = RubyProgram::verify(&chosen, &process, &environment);
+            assert_eq!(word(&status), expected, "{ruby} {mapped:?}: {status:?}");
+        }
+    }
 }

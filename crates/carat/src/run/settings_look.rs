@@ -1,11 +1,12 @@
 //! Whether the requested settings are in effect where a running tree serves.
 
 use carat_model::{command_line, shorten};
-use carat_proc::observe::{Mapping, ProbePage, image_of, parse_mappings};
+use carat_proc::observe::{Mapping, ProbePage, image_of, parse_mappings, ruby_library};
 use carat_proc::process::{Identity, ListeningSockets, ProcRoot, ServingBy, ServingSigns, serving};
+use carat_ruby::RubyVersion;
 use carat_settings::{
     Environment, MallocInUse, ProcessObservation, RuntimeReport, SettingCheck, SettingStatus,
-    Settings, verify,
+    Settings, read_ruby_version, verify,
 };
 use carat_wire::page::PageReading;
 use std::collections::BTreeSet;
@@ -89,6 +90,7 @@ fn look_at(
     };
     let runtime = page.as_ref().map(RuntimeReport::read);
     let observed = ProcessObservation {
+        ruby: ruby_version(root, member, page.as_ref(), &mappings),
         root: root_link.as_deref(),
         malloc: page.as_ref().and_then(malloc_in_use),
         maps: maps.as_deref(),
@@ -120,6 +122,21 @@ fn title(line: &str) -> String {
 fn is_listening_launcher(word: &str) -> bool {
     let name = Path::new(word).file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| LISTENING_LAUNCHERS.contains(&name))
+}
+
+/// The version of a process's Ruby: by its probe, which a launcher may have lost, by the library, or by the program.
+fn ruby_version(
+    root: &ProcRoot,
+    member: Identity,
+    page: Option<&PageReading>,
+    mappings: &[Mapping],
+) -> Option<RubyVersion> {
+    let probed = page.and_then(|page| RubyVersion::find_in(&page.ruby));
+    let program = || {
+        let is_ruby = mappings.iter().any(Mapping::is_of_ruby);
+        is_ruby.then(|| read_ruby_version(&root.file(member.pid, "exe")).ok()?).flatten()
+    };
+    probed.or_else(|| ruby_library(mappings)).or_else(program)
 }
 
 /// The malloc that the probe found.

@@ -1,6 +1,8 @@
 //! `carat exec --verify` leaves nothing of itself in the environment of the server, of its restarts and of its workers.
 
 use crate::support::{Folder, Group, signal, wait_until};
+use carat_ruby::RubyVersion;
+use carat_ruby::version::V3_3;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs;
@@ -227,6 +229,58 @@ fn a_server_that_forks_nothing_is_told_soon_what_is_applied_and_at_its_end_what_
         assert!(line.starts_with(expected), "{said:?}");
     }
     assert_eq!(said.len(), 3, "{said:?}");
+}
+
+fn ruby_says(expression: &str) -> String {
+    let script = format!("print {expression}");
+    let output = Command::new("ruby").args(["-e", &script]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_variable_that_the_serving_ruby_does_not_read_is_not_called_applied() {
+    require!(Ruby);
+    let folder = Folder::new("verify");
+    let version = RubyVersion::find_in(&ruby_says("RUBY_VERSION")).unwrap();
+    let (setting, readers) = match version >= V3_3 {
+        true => ("gc.init_slots=600000", "it is for Ruby 2.7 to 3.2"),
+        false => ("gc.heap_0_init_slots=600000", "it is for Ruby 3.3 to 4.0"),
+    };
+    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 14";
+    let script = folder.write("server.rb", server).display().to_string();
+    // What carat starts is a shell, whose Ruby it does not know.
+    let shell = format!("ruby {script}; true");
+    let ran = folder.run(&["exec", "--verify", setting, "--", "sh", "-c", &shell]);
+    ran.assert_says(&format!("carat verify: {setting} NOT APPLIED: "));
+    ran.assert_says(&format!("`{setting}` does nothing on Ruby {version}: {readers}"));
+    assert!(!ran.talk.contains(&format!("{setting} applied")), "{}", ran.talk);
+}
+
+#[test]
+fn another_ruby_than_the_chosen_one_is_not_called_applied() {
+    require!(Ruby);
+    let folder = Folder::new("verify");
+    let chosen = folder.path("bin/ruby");
+    fs::create_dir(folder.path("bin")).unwrap();
+    fs::copy("/bin/true", &chosen).unwrap();
+    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 14";
+    let script = folder.write("server.rb", server).display().to_string();
+    let setting = format!("ruby={}", chosen.display());
+    // A launcher that names its Ruby by path does not look into PATH.
+    let serving = ruby_says("RbConfig.ruby");
+    let ran = folder.run(&["exec", "--verify", &setting, "--", &serving, &script]);
+    ran.assert_says("bin/ruby NOT APPLIED: ");
+    assert!(!ran.talk.contains("bin/ruby applied"), "{}", ran.talk);
+}
+
+#[test]
+fn options_of_ruby_that_the_user_gives_are_applied_beside_those_of_carat() {
+    require!(Ruby);
+    let folder = Folder::new("verify");
+    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 8";
+    let script = folder.write("server.rb", server).display().to_string();
+    let ran = folder.run(&["exec", "--verify", "env.RUBYOPT=-W0", "--", "ruby", &script]);
+    ran.assert_code(0).assert_says("carat verify: env.RUBYOPT=-W0 applied: ");
 }
 
 #[test]
