@@ -93,13 +93,14 @@ impl Findings {
         }
     }
 
-    /// Compares the requested rate with the one that was reached.
-    pub(crate) fn rate(&mut self, requested: f64, reached: f64) {
-        let severity = match reached / requested {
+    /// Judges by the pace of the sends ([`DueSpan::pace`](crate::schedule::DueSpan::pace)) whether the requested rate was reached.
+    pub(crate) fn rate(&mut self, requested: f64, pace: f64) {
+        let severity = match pace {
             share if share < 0.95 => Severity::Fatal,
             share if share < 0.99 => Severity::Warning,
             _ => return,
         };
+        let reached = requested * pace;
         let message = format!(
             "{reached:.1} of {requested:.1} per second were sent, so the variants had different loads: lower the rate"
         );
@@ -310,7 +311,7 @@ mod tests {
             [(99.5, None), (98.0, Some(Severity::Warning)), (90.0, Some(Severity::Fatal))]
         {
             let mut findings = Findings::with_limit(0.01);
-            findings.rate(100.0, reached);
+            findings.rate(100.0, reached / 100.0);
             assert_eq!(findings.list().first().map(|flag| flag.severity), severity, "{reached}");
         }
     }

@@ -132,6 +132,34 @@ impl ArrivalSchedule {
     }
 }
 
+/// From when to when sends were due.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct DueSpan {
+    first: Option<MonotonicTime>,
+    last: Option<MonotonicTime>,
+}
+
+impl DueSpan {
+    /// Adds a send by the time for which it was intended.
+    pub fn add(&mut self, intended: MonotonicTime) {
+        self.merge(&Self { first: Some(intended), last: Some(intended) });
+    }
+
+    /// Adds another thread's sends.
+    pub fn merge(&mut self, other: &Self) {
+        self.first = self.first.into_iter().chain(other.first).min();
+        self.last = self.last.into_iter().chain(other.last).max();
+    }
+
+    /// What the sends took of what they should have taken, if they were made within `span` seconds: 1 where all were in time.
+    /// Their own times decide and not the rate, because the gaps of independent users vary: 100 of them take longer than 100
+    /// mean gaps every other time. `None` of fewer than two sends.
+    pub fn pace(&self, span: f64) -> Option<f64> {
+        let due = self.last?.since(self.first?) as f64 / 1e9;
+        (due > 0.0 && span > 0.0).then(|| due / span)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +240,21 @@ mod tests {
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 1e6 - 1.0).abs() < 0.02, "mean gap {mean}");
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.03, "spread {}", variance.sqrt());
+    }
+
+    #[test]
+    fn sends_that_were_in_time_have_the_pace_of_their_schedule_whatever_its_gaps() {
+        let pace = |times: &[u64], late: f64| {
+            let mut due = DueSpan::default();
+            times.iter().for_each(|at| due.add(MonotonicTime(*at)));
+            due.pace(late * (times[times.len() - 1] - times[0]) as f64 / 1e9)
+        };
+        for seed in 1..=20 {
+            let times = times(Arrivals::Poisson, seed, 100);
+            assert!((pace(&times, 1.0).unwrap() - 1.0).abs() < 1e-9, "{seed}");
+            assert!((pace(&times, 1.25).unwrap() - 0.8).abs() < 1e-9, "{seed}");
+        }
+        assert_eq!((pace(&[5], 1.0), DueSpan::default().pace(1.0)), (None, None));
     }
 
     #[test]

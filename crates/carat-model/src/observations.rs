@@ -167,15 +167,26 @@ pub struct LoadTotals<'a> {
     pub completed: u64,
     /// Responses or deliveries that were due.
     pub expected: u64,
+    /// Those of them to which nothing came in time.
+    pub unanswered: u64,
     /// Seconds from the first send to the last response.
     pub seconds: f64,
-    /// The latency in seconds at a quantile from 0 to 1.
+    /// The latency in seconds at a quantile from 0 to 1 of those that were answered.
     pub latency: &'a dyn Fn(f64) -> Option<f64>,
     /// Steps of a cable load, in order.
     pub steps: &'a [StepReport],
 }
 
 impl LoadTotals<'_> {
+    /// The latency in seconds at a quantile of all, of which those without an answer were slower than any with one; `None` where
+    /// the quantile is among them.
+    pub(crate) fn latency_at(&self, quantile: f64) -> Option<f64> {
+        let completed = self.completed as f64;
+        let among_answered = quantile * (completed + self.unanswered as f64) / completed;
+        // Not above 1, also where rounding has made it so.
+        (among_answered <= 1.0 + f64::EPSILON).then(|| (self.latency)(among_answered.min(1.0)))?
+    }
+
     pub(crate) fn throughput(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.completed as f64 / self.seconds)
     }

@@ -5,6 +5,7 @@ use crate::clock::MonotonicTime;
 use crate::fault::SocketFault;
 use crate::histogram::DurationHistogram;
 use crate::meter::GeneratorCost;
+use crate::schedule::DueSpan;
 use carat_model::load::{BroadcastRow, StepReport};
 use carat_model::{one_line, shorten};
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub struct StepShare {
     pub sent: u64,
     pub first_send: Option<MonotonicTime>,
     pub last_send: MonotonicTime,
+    /// When its broadcasts were due.
+    pub due_span: DueSpan,
     pub rows: Vec<BroadcastRow>,
     pub times: BroadcastTimes,
     pub stages: StageTimes,
@@ -68,8 +71,8 @@ pub struct CableCounts {
     pub tls: Option<String>,
     /// Subscribed and requested connections when a step could not begin.
     pub not_ready: Option<(u32, u32)>,
-    /// Sends per second that the steps reached.
-    pub rates: Vec<f64>,
+    /// The paces of the sends of the steps ([`DueSpan::pace`]).
+    pub paces: Vec<f64>,
     pub parsed: u64,
     pub cost: GeneratorCost,
 }

@@ -6,6 +6,7 @@
 use crate::cable::counts::{CableCounts, StageTimes, StepShare};
 use crate::cable::pending::BroadcastTimes;
 use crate::histogram::DurationHistogram;
+use crate::schedule::DueSpan;
 use carat_model::load::{BroadcastRow, StepReport};
 use std::collections::BTreeMap;
 
@@ -27,19 +28,19 @@ pub(super) fn merge(counts: Vec<CableCounts>) -> CableCounts {
         for part in &parts {
             whole.delivery.merge(&part.times.delivery);
         }
-        whole.rates.extend(rate(&parts));
+        whole.paces.extend(pace(&parts));
         whole.steps.push(step(parts));
     }
     whole
 }
 
-/// Sends per second; `None` if there were not two.
-fn rate(parts: &[StepShare]) -> Option<f64> {
+/// The pace of the sends ([`DueSpan::pace`]); `None` if there were not two.
+fn pace(parts: &[StepShare]) -> Option<f64> {
     let first = parts.iter().filter_map(|part| part.first_send).min()?;
     let last = parts.iter().map(|part| part.last_send).max()?;
-    let sent: u64 = parts.iter().map(|part| part.sent).sum();
-    // n sends have n − 1 gaps; counting n would report a rate that was never reached.
-    (sent > 1 && last > first).then(|| (sent - 1) as f64 / (last.since(first) as f64 / 1e9))
+    let mut due = DueSpan::default();
+    parts.iter().for_each(|part| due.merge(&part.due_span));
+    due.pace(last.since(first) as f64 / 1e9)
 }
 
 fn step(parts: Vec<StepShare>) -> StepReport {

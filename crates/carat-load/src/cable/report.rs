@@ -18,6 +18,7 @@ pub(super) fn report(load: &CableLoad, counts: CableCounts, run: &RunFacts) -> L
     let totals = LoadTotals {
         completed: counts.delivery.count(),
         expected,
+        unanswered: expected.saturating_sub(received),
         seconds,
         latency: &|quantile| counts.delivery.quantile(quantile),
         steps: &counts.steps,
@@ -64,7 +65,7 @@ fn findings(load: &CableLoad, counts: &CableCounts, seconds: f64, run: &RunFacts
     connection_findings(load, counts, run, &mut findings);
     delivery_findings(counts, &mut findings);
     if let Pace::Open { per_second, .. } = load.pace
-        && let Some(worst) = counts.rates.iter().copied().min_by(f64::total_cmp)
+        && let Some(worst) = counts.paces.iter().copied().min_by(f64::total_cmp)
     {
         findings.rate(per_second, worst);
     }

@@ -8,7 +8,7 @@ use crate::meter::GeneratorCost;
 use crate::progress::ProgressCounters;
 use crate::reactor::Turn;
 use crate::remaining::{RemainingSends, SendPlan};
-use crate::schedule::OpenPlan;
+use crate::schedule::{DueSpan, OpenPlan};
 use crate::shard::part;
 use carat_model::load::{BroadcastEnd, Pace};
 
@@ -54,6 +54,7 @@ pub(super) struct Steps {
     sent_before: u32,
     first_send: Option<MonotonicTime>,
     last_send: MonotonicTime,
+    due_span: DueSpan,
     all_sent: bool,
     received: u64,
     cost: GeneratorCost,
@@ -76,6 +77,7 @@ impl Default for Steps {
             sent_before: 0,
             first_send: None,
             last_send: never,
+            due_span: DueSpan::default(),
             all_sent: false,
             received: 0,
             cost: GeneratorCost::default(),
@@ -166,6 +168,7 @@ impl Steps {
         self.begun = now;
         self.first_send = None;
         self.last_send = now;
+        self.due_span = DueSpan::default();
         self.budget = step_budget(subscribers, now);
         self.sent_before = self.sent;
         self.all_sent = false;
@@ -218,6 +221,7 @@ impl Steps {
             self.sent += 1;
             self.last_send = MonotonicTime::now();
             self.first_send.get_or_insert(self.last_send);
+            self.due_span.add(intended);
             if self.budget.is_open() {
                 io.meter.cost.late.record(self.last_send.since(intended));
             }
@@ -266,6 +270,7 @@ impl Steps {
             sent: u64::from(self.sent - self.sent_before),
             first_send: self.first_send,
             last_send: self.last_send,
+            due_span: self.due_span,
             rows,
             times,
             stages: std::mem::take(&mut subscribers.stages),

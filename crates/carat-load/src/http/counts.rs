@@ -5,6 +5,7 @@ use crate::fault::SocketFault;
 use crate::histogram::DurationHistogram;
 use crate::http::failures::{FailedRequest, FailureTable, RequestFailure};
 use crate::meter::GeneratorCost;
+use crate::schedule::DueSpan;
 use std::collections::BTreeMap;
 
 /// Counts of one route or step.
@@ -41,6 +42,8 @@ pub struct HttpCounts {
     pub last_send: Option<MonotonicTime>,
     /// Requests that were due.
     pub due: u64,
+    /// When those that were sent were due.
+    pub due_span: DueSpan,
     pub cost: GeneratorCost,
     /// Each route or step by its number; empty if there is only one.
     pub routes: Vec<RouteCounts>,
@@ -78,6 +81,12 @@ impl HttpCounts {
         self.failures.values().sum()
     }
 
+    /// Failed requests that nobody has answered.
+    pub fn unanswered(&self) -> u64 {
+        let unanswered = self.failures.iter().filter(|(failure, _)| failure.is_unanswered());
+        unanswered.map(|(_, count)| count).sum()
+    }
+
     /// Failures by name.
     pub fn errors_by(&self) -> BTreeMap<String, u64> {
         let named = self.failures.iter();
@@ -113,6 +122,7 @@ impl HttpCounts {
         self.last = self.last.into_iter().chain(other.last).max();
         self.last_send = self.last_send.into_iter().chain(other.last_send).max();
         self.due += other.due;
+        self.due_span.merge(&other.due_span);
         self.cost.merge(&other.cost);
         self.routes.resize_with(self.routes.len().max(other.routes.len()), RouteCounts::default);
         for (row, more) in self.routes.iter_mut().zip(&other.routes) {

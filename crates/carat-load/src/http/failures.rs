@@ -35,6 +35,13 @@ pub enum RequestFailure {
     TooLong,
 }
 
+impl RequestFailure {
+    /// Whether no whole response has come.
+    pub fn is_unanswered(self) -> bool {
+        matches!(self, Self::Socket(_) | Self::Tls | Self::Timeout | Self::Early)
+    }
+}
+
 /// A request without a correct response.
 #[derive(Debug)]
 pub struct RequestProblem {

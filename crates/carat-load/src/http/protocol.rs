@@ -415,6 +415,7 @@ impl HttpProtocol {
         io.enter(place, HttpPhase::Busy);
         self.counts.first.get_or_insert(now);
         self.counts.last_send = Some(now);
+        self.counts.due_span.add(job.intended);
         // A retried request was sent on time once; its second send is the server's doing.
         if self.budget.is_open() && !job.retried {
             if job.waited {
@@ -666,6 +667,9 @@ mod tests {
         assert_eq!((asked.len(), report.completed, report.errors), (2, 1, 1), "{asked:?}");
         let (asked, report) = closing_after_the_first("GET");
         assert_eq!((asked.len(), report.completed, report.errors), (3, 2, 0), "{asked:?}");
+        // A worker that crashes looks the same.
+        let said = report.flags.iter().find(|flag| flag.code == "retried").unwrap();
+        assert!(said.message.starts_with("1 request sent again"), "{said:?}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(super) fn report(
     let totals = LoadTotals {
         completed: counts.completed,
         expected: counts.completed + counts.errors(),
+        unanswered: counts.unanswered(),
         seconds,
         latency: &|quantile| counts.latency.quantile(quantile),
         steps: &[],
@@ -162,6 +163,7 @@ fn findings(
         findings.add("not-all-ready", Severity::Fatal, message);
     }
     add_redirects(&mut findings, counts);
+    add_retried(&mut findings, counts);
     add_pace(&mut findings, load, shared, counts);
     if let Some(note) = shared.requests.note() {
         findings.add("replay", Severity::Info, note.to_owned());
@@ -200,15 +202,28 @@ fn add_redirects(findings: &mut Findings, counts: &HttpCounts) {
     }
 }
 
+/// Whether requests were sent again because their connection had ended: a server may do that between two requests, and a worker
+/// that crashes does it to the request that it works on.
+fn add_retried(findings: &mut Findings, counts: &HttpCounts) {
+    if counts.retried > 0 {
+        let message = format!(
+            "{} sent again, and not counted as failed, because the server closed the kept-alive connection without an answer: \
+             look at its log whether workers end",
+            count(counts.retried, "request")
+        );
+        findings.add("retried", Severity::Warning, message);
+    }
+}
+
 /// Whether the requests of an open load were sent at their times.
 fn add_pace(findings: &mut Findings, load: &HttpLoad, shared: &HttpShared, counts: &HttpCounts) {
     let rate = match load.pace {
         Pace::Open { per_second, .. } => Some(per_second),
         Pace::Closed { .. } => None,
     };
-    if let Some((requested, span)) = rate.zip(counts.send_span()) {
-        // n sends have n − 1 gaps.
-        findings.rate(requested, counts.due.saturating_sub(1) as f64 / span);
+    let pace = counts.send_span().and_then(|span| counts.due_span.pace(span));
+    if let Some((requested, pace)) = rate.zip(pace) {
+        findings.rate(requested, pace);
     }
     // In a closed load a request never waits: it is sent when a connection is free.
     if rate.is_some() || shared.requests.times().is_some() {

@@ -3,6 +3,7 @@
 use crate::clock::MonotonicTime;
 use crate::jobs::JobFailures;
 use crate::meter::GeneratorCost;
+use crate::schedule::DueSpan;
 use crate::sidekiq::watch::{EndSeen, JobWatch};
 
 /// Counts of a load, which has one thread.
@@ -20,6 +21,8 @@ pub struct SidekiqCounts {
     pub(super) first: Option<MonotonicTime>,
     pub(super) last: Option<MonotonicTime>,
     pub(super) last_send: Option<MonotonicTime>,
+    /// When the jobs were due.
+    pub(super) due_span: DueSpan,
     pub(super) cost: GeneratorCost,
 }
 
@@ -34,6 +37,7 @@ impl Default for SidekiqCounts {
             first: None,
             last: None,
             last_send: None,
+            due_span: DueSpan::default(),
             cost: GeneratorCost::default(),
         }
     }

@@ -502,6 +502,7 @@ impl SidekiqProtocol {
             }
             self.counts.first.get_or_insert(now);
             self.counts.last_send = Some(now);
+            self.counts.due_span.add(intended);
         }
         jobs
     }

@@ -19,6 +19,7 @@ pub(super) fn report(load: &SidekiqLoad, counts: &SidekiqCounts, run: &RunFacts)
     let totals = LoadTotals {
         completed,
         expected: watch.pushed,
+        unanswered: counts.unfinished(),
         seconds,
         latency: &|quantile| watch.latency.quantile(quantile),
         steps: &[],
@@ -82,10 +83,9 @@ fn findings(
         findings.add("by-heartbeat", Severity::Warning, message);
     }
     if let Pace::Open { per_second, .. } = load.pace
-        && let Some(span) = counts.send_span()
+        && let Some(pace) = counts.send_span().and_then(|span| counts.due_span.pace(span))
     {
-        // n pushes have n − 1 gaps.
-        findings.rate(per_second, watch.pushed.saturating_sub(1) as f64 / span);
+        findings.rate(per_second, pace);
     }
     let (cost, median) = (&counts.cost, watch.latency.quantile(0.5));
     findings.generator(&GeneratorFacts { cost, seconds, median, run });

@@ -4,6 +4,7 @@ use crate::clock::MonotonicTime;
 use crate::histogram::DurationHistogram;
 use crate::jobs::JobFailures;
 use crate::meter::GeneratorCost;
+use crate::schedule::DueSpan;
 
 /// What a load counts.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct SqlQueueCounts {
     pub(super) first: Option<MonotonicTime>,
     pub(super) last: Option<MonotonicTime>,
     pub(super) last_send: Option<MonotonicTime>,
+    /// When the jobs were due.
+    pub(super) due_span: DueSpan,
     /// What ended the load early.
     pub(super) problem: Option<String>,
     pub(super) cost: GeneratorCost,

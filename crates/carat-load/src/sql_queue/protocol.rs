@@ -187,6 +187,7 @@ impl<'a> SqlQueueRun<'a> {
                 let created_us = (intended.0 as i64 + self.real_offset) / 1_000;
                 let arguments = self.arguments.arguments(number);
                 jobs.push(NewJob { number, arguments, created_us });
+                counts.due_span.add(intended);
                 if self.budget.is_open() {
                     meter.cost.late.record(MonotonicTime::now().since(intended));
                 }

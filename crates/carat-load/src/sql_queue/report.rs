@@ -18,6 +18,7 @@ pub(super) fn report(load: &SqlQueueLoad, counts: &SqlQueueCounts, run: &RunFact
     let totals = LoadTotals {
         completed,
         expected: counts.inserted,
+        unanswered: counts.inserted.saturating_sub(counts.ended),
         seconds,
         latency: &|quantile| counts.latency.quantile(quantile),
         steps: &[],
@@ -67,11 +68,9 @@ fn findings(
     }
     if let Pace::Open { per_second, .. } = load.pace
         && let Some((first, last)) = counts.first.zip(counts.last_send)
-        && last > first
+        && let Some(pace) = counts.due_span.pace(last.since(first) as f64 / 1e9)
     {
-        let span = last.since(first) as f64 / 1e9;
-        // n inserts have n − 1 gaps.
-        findings.rate(per_second, counts.inserted.saturating_sub(1) as f64 / span);
+        findings.rate(per_second, pace);
     }
     let (cost, median) = (&counts.cost, counts.latency.quantile(0.5));
     findings.generator(&GeneratorFacts { cost, seconds, median, run });

@@ -36,6 +36,7 @@ fn report(line: &str) -> Option<LoadReport> {
         // Nothing is known to have been due beyond what completed.
         // Without a count of errors 0 means that no share can be computed.
         expected: errors.map_or(0, |errors| completed.saturating_add(errors)),
+        unanswered: 0,
         seconds,
         latency: &|_| None,
         steps: &[],

@@ -138,7 +138,7 @@ impl Metric {
     fn read(&self, load: &LoadTotals<'_>) -> Option<f64> {
         match self.source {
             MetricSource::Trial(_) | MetricSource::AnyTrial(_) => None,
-            MetricSource::Latency(quantile) => (load.latency)(quantile),
+            MetricSource::Latency(quantile) => load.latency_at(quantile),
             MetricSource::Load(read) => read(load),
             MetricSource::Step(read) => read(load.steps.last()?),
             MetricSource::OverSteps(metric) => metric.mean_over(load.steps),

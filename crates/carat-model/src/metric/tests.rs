@@ -124,6 +124,7 @@ fn a_percentile_with_too_few_responses_beyond_it_is_unknown() {
     let totals = |completed| LoadTotals {
         completed,
         expected: completed,
+        unanswered: 0,
         seconds: 1.0,
         latency: &|quantile| Some(quantile),
         steps: &[],
@@ -132,6 +133,30 @@ fn a_percentile_with_too_few_responses_beyond_it_is_unknown() {
     assert_eq!((few.get(LATENCY_P95.id), few.get(LATENCY_P99.id)), (Some(&0.95), None));
     assert_eq!(of_load(&totals(1000))[LATENCY_P99.id], 0.99);
     assert_eq!((few[THROUGHPUT.id], few[ERRORS.id]), (999.0, 0.0));
+}
+
+#[test]
+fn a_request_without_an_answer_is_slower_than_every_one_with_one() {
+    let totals = |completed, unanswered| LoadTotals {
+        completed,
+        expected: completed + unanswered,
+        unanswered,
+        seconds: 1.0,
+        latency: &|quantile| Some(quantile),
+        steps: &[],
+    };
+    let of = |unanswered, metric: &Metric| {
+        of_load(&totals(20_000 - unanswered, unanswered)).get(metric.id).copied()
+    };
+    // 180 of 20,000: the 99th percentile of all is the 99.9th of those with an answer.
+    let close = |found: Option<f64>, to: f64| found.is_some_and(|found| (found - to).abs() < 1e-4);
+    assert!(close(of(180, &LATENCY_P99), 0.9990), "{:?}", of(180, &LATENCY_P99));
+    assert_eq!(of(180, &LATENCY_P99_9), None);
+    assert_eq!(of(180, &LATENCY_MAX), None);
+    assert!(close(of(200, &LATENCY_P99), 1.0), "{:?}", of(200, &LATENCY_P99));
+    assert_eq!(of(201, &LATENCY_P99), None);
+    assert!(close(of(201, &LATENCY_P50), 0.5051), "{:?}", of(201, &LATENCY_P50));
+    assert_eq!((of(0, &LATENCY_MAX), of(0, &LATENCY_P99_9)), (Some(1.0), Some(0.999)));
 }
 
 fn sample(at_ms: u64, pss: u64) -> Sample {
