@@ -5,6 +5,7 @@ use crate::ledger::Ledger;
 use crate::moment::Moment;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One sample of the tree. Unknown is `None`, never 0.
 ///
@@ -57,6 +58,25 @@ pub struct Sample {
     /// What the Rubies of the tree keep, where a reading from outside was completed since the sample before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Box<KeptReading>>,
+}
+
+impl Sample {
+    /// How many processes of this sample a later one does not have.
+    pub fn processes_missing_in(&self, later: &Self) -> usize {
+        let is_there = |pid| later.members.iter().any(|member| member.pid == pid);
+        self.members.iter().filter(|member| !is_there(member.pid)).count()
+    }
+
+    /// Full collections since an earlier sample, summed over the tree. `None` without a probe, and where a process came or went
+    /// meanwhile: a new one brings a count of its own, or that of the one that forked it.
+    pub fn full_collections_since(&self, earlier: &Self) -> Option<u64> {
+        let (now, before) = (self.inside?, earlier.inside?);
+        let pids = |sample: &Self| -> BTreeSet<u32> {
+            sample.members.iter().map(|member| member.pid).collect()
+        };
+        let is_same = now.probes == before.probes && pids(self) == pids(earlier);
+        now.major_gcs?.checked_sub(before.major_gcs?).filter(|_| is_same)
+    }
 }
 
 /// What the roots of a tree's Rubies reach, read from outside: what a full collection would leave.
@@ -175,6 +195,28 @@ pub struct SamplerCost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_was_forked_or_replaced_is_no_full_collection() {
+        let sample = |pids: &[u32], probes, major_gcs| Sample {
+            members: pids.iter().map(|&pid| MemberSample { pid, ..Default::default() }).collect(),
+            inside: Some(InsideSample { probes, major_gcs, ..InsideSample::default() }),
+            ..Sample::default()
+        };
+        let before = sample(&[2, 3], 2, Some(5));
+        for (after, expected) in [
+            (sample(&[3, 2], 2, Some(7)), Some(2)),
+            (sample(&[2, 3], 2, Some(5)), Some(0)),
+            (sample(&[2, 4], 2, Some(7)), None),
+            (sample(&[2, 3, 4], 3, Some(7)), None),
+            (sample(&[2, 3], 1, Some(7)), None),
+            (sample(&[2, 3], 2, Some(4)), None),
+            (sample(&[2, 3], 2, None), None),
+            (Sample::default(), None),
+        ] {
+            assert_eq!(after.full_collections_since(&before), expected, "{after:?}");
+        }
+    }
 
     #[test]
     fn resident_and_proportional_memory_are_never_mixed() {

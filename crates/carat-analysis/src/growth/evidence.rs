@@ -130,20 +130,16 @@ fn seconds(run: &[PlacedSample<'_>]) -> f64 {
 /// Full collections of a Ruby process in the judged part of a run, as the mean of the processes; `None` without a probe.
 fn full_collections(run: &[PlacedSample<'_>]) -> Option<f64> {
     let from = JUDGED * run.last()?.0;
-    let judged = run.iter().filter(|placed| placed.0 >= from);
-    let counts: Vec<(u32, u64)> = judged
-        .filter_map(|(_, sample)| {
-            let inside = sample.inside.as_ref()?;
-            Some((inside.probes, inside.major_gcs?))
-        })
+    let judged = run.iter().filter(|placed| placed.0 >= from).map(|placed| placed.1);
+    let known: Vec<&Sample> = judged
+        .filter(|sample| sample.inside.is_some_and(|inside| inside.major_gcs.is_some()))
         .collect();
-    // A new process brings its own count.
-    // A process that came or went changes the sum without a collection.
-    let same = counts.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[0].0 > 0);
-    // `saturating`: a process that was replaced begins its count at zero.
-    let each = same.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / f64::from(pair[0].0));
+    let each = known.windows(2).filter_map(|pair| {
+        let probes = pair[1].inside.map(|inside| inside.probes).filter(|probes| *probes > 0)?;
+        Some(pair[1].full_collections_since(pair[0])? as f64 / f64::from(probes))
+    });
     // An empty sum of floats is minus zero, which would be printed.
-    (!counts.is_empty()).then(|| each.fold(0.0, |sum, count| sum + count))
+    (!known.is_empty()).then(|| each.fold(0.0, |sum, count| sum + count))
 }
 
 /// Ruby processes of the tree, or all processes without a probe: the median of the samples, at least one.

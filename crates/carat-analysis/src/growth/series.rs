@@ -1,6 +1,6 @@
 //! Extracts series for the classifier from samples.
 
-use carat_model::{Bytes, InsideSample, Sample};
+use carat_model::{Bytes, Sample};
 
 /// Pairs of progress so far and amount.
 pub(super) type Series = Vec<(f64, f64)>;
@@ -27,35 +27,26 @@ pub(super) fn bytes(
 /// Live slots would not do: Ruby sweeps lazily, so when a sweep ends the heap is nearly full again, and live slots are
 /// nearly all slots.
 pub(super) fn kept(placed: &[PlacedSample<'_>]) -> Series {
-    observed(placed).into_iter().map(|(x, _, objects)| (x, objects)).collect()
+    observed(placed).map(|(x, _, objects)| (x, objects)).collect()
 }
 
 /// Kept objects directly after full collections, without dead old objects.
 pub(super) fn kept_after_major(placed: &[PlacedSample<'_>]) -> Series {
-    observed(placed)
+    let observed: Vec<(f64, &Sample, f64)> = observed(placed).collect();
+    let collected = observed
         .windows(2)
-        .filter(|pair| {
-            let (before, after) = (pair[0].1, pair[1].1);
-            // A new process brings its own count of collections.
-            before.probes == after.probes && after.major_gcs > before.major_gcs
-        })
-        .map(|pair| (pair[1].0, pair[1].2))
-        .collect()
+        .filter(|pair| pair[1].1.full_collections_since(pair[0].1).is_some_and(|count| count > 0));
+    collected.map(|pair| (pair[1].0, pair[1].2)).collect()
 }
 
-fn observed<'a>(placed: &[PlacedSample<'a>]) -> Vec<(f64, &'a InsideSample, f64)> {
-    placed
-        .iter()
-        .filter_map(|&(x, sample)| {
-            let inside = sample.inside.as_ref()?;
-            Some((x, inside, inside.kept_objects? as f64))
-        })
-        .collect()
+fn observed<'a>(placed: &[PlacedSample<'a>]) -> impl Iterator<Item = (f64, &'a Sample, f64)> {
+    placed.iter().filter_map(|&(x, sample)| Some((x, sample, sample.inside?.kept_objects? as f64)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carat_model::InsideSample;
 
     #[test]
     fn a_new_process_does_not_count_as_a_full_collection() {

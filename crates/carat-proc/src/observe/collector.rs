@@ -21,16 +21,16 @@ impl Collections {
     }
 
     /// Collections, full collections and nanoseconds since `before`, over all processes; `None` if one of them does not
-    /// count it, or none has a probe.
-    ///
-    /// A process that is new since `before` counts in full, although its counters include its parent's. So a worker
-    /// forked meanwhile makes this an upper bound.
+    /// count it, if none has a probe, or if one has come or gone: what one that has ended did in the end nobody has read, and the
+    /// counters of a new one begin with those of its parent.
     pub fn since(&self, before: &Self) -> [Option<u64>; 3] {
+        if !self.0.keys().eq(before.0.keys()) {
+            return [None; 3];
+        }
         std::array::from_fn(|figure| {
             let grown = self.0.iter().map(|(member, now)| {
-                let then = before.0.get(member).map_or(Some(0), |then| then[figure]);
                 // One unknown makes the sum unknown: a smaller one would claim fewer collections.
-                Some(now[figure]?.saturating_sub(then?))
+                Some(now[figure]?.saturating_sub(before.0.get(member)?[figure]?))
             });
             // The sum of nothing would be zero collections.
             grown.sum::<Option<u64>>().filter(|_| !self.0.is_empty())
@@ -64,11 +64,25 @@ mod tests {
     fn differences_are_summed_over_processes_and_unknown_if_one_is_unknown() {
         let all = |counts: [u64; 3]| counts.map(Some);
         let before = collections(&[(1, all([10, 2, 500])), (2, all([1, 0, 10]))]);
-        let after =
-            collections(&[(1, all([14, 3, 900])), (2, all([2, 0, 15])), (3, all([1, 1, 7]))]);
-        assert_eq!(after.since(&before), all([6, 2, 412]));
-        assert_eq!(collections(&[]).since(&before), [None; 3]);
-        let untimed = collections(&[(1, [Some(14), Some(3), None])]);
-        assert_eq!(untimed.since(&collections(&[])), [Some(14), Some(3), None]);
+        let after = collections(&[(1, all([14, 3, 900])), (2, all([2, 0, 15]))]);
+        assert_eq!(after.since(&before), all([5, 1, 405]));
+        assert_eq!(collections(&[]).since(&collections(&[])), [None; 3]);
+        let untimed =
+            |counts: [u64; 2]| collections(&[(1, [Some(counts[0]), Some(counts[1]), None])]);
+        assert_eq!(untimed([14, 3]).since(&untimed([10, 1])), [Some(4), Some(2), None]);
+    }
+
+    #[test]
+    fn where_a_process_was_replaced_forked_or_has_ended_nothing_is_known() {
+        let all = |pid, count| (pid, [count, 0, count].map(Some));
+        let before = collections(&[all(1, 40), all(2, 510)]);
+        for after in [
+            vec![all(1, 40), all(3, 45)],
+            vec![all(1, 40), all(2, 511), all(3, 45)],
+            vec![all(1, 40)],
+            vec![],
+        ] {
+            assert_eq!(collections(&after).since(&before), [None; 3], "{after:?}");
+        }
     }
 }

@@ -22,8 +22,6 @@ pub(crate) struct Recorder<'a> {
     code_after_answer: Option<bool>,
     /// Pids by slot.
     slots: BTreeMap<u32, u32>,
-    /// Probes of the newest sample, and their full collections.
-    major_gcs: Option<(u32, u64)>,
     /// Requests answered so far, if load is driven.
     pub(super) requests: Option<u64>,
     /// Why the load that was asked for has not begun, in words.
@@ -60,7 +58,6 @@ impl<'a> Recorder<'a> {
             ledger_at: None,
             code_after_answer: None,
             slots: BTreeMap::new(),
-            major_gcs: None,
             requests: None,
             load_waits: None,
             reading: None,
@@ -140,14 +137,10 @@ impl<'a> Recorder<'a> {
 
     fn keep(&mut self, mut sample: Sample) {
         sample.kept = self.reading.take();
-        let major_gcs = sample.inside.and_then(|inside| Some((inside.probes, inside.major_gcs?)));
-        // A process that was forked brings the count of the one that forked it.
-        let collected =
-            |((before, from), (now, to)): ((u32, u64), (u32, u64))| before == now && to > from;
-        if self.major_gcs.zip(major_gcs).is_some_and(collected) {
+        let collections = self.last.as_ref().and_then(|last| sample.full_collections_since(last));
+        if collections.is_some_and(|count| count > 0) {
             self.mark(MarkerKind::MajorGc);
         }
-        self.major_gcs = major_gcs;
         // Most samples have no PSS, so the newest one that has it is kept apart.
         if let Some(pss) = sample.pss {
             self.memory.push(MemoryPoint { at_ms: sample.at_ms, pss, uss: sample.uss });
