@@ -1,7 +1,8 @@
 //! Facts about results that all formats show: values per variant, their summaries, and names of metrics.
 
-use crate::lists::{counted, distinct};
+use crate::lists::{counted, distinct, grouped_by_key};
 use crate::text::{capital, one_line, shorten};
+use carat_model::load::NOTE_OF_LOAD;
 use carat_model::{
     Conclusion, ControlComparison, Estimate, Ledger, LoadReport, Outcome, Results, Role, Trial,
     Unit, metric,
@@ -247,11 +248,28 @@ fn failed_trials<'a>(results: &'a Results, variant: &str) -> impl Iterator<Item 
     results.trials.iter().filter(move |t| t.variant == variant && t.outcome != Outcome::Ok)
 }
 
-/// The notes on the trials of a variant, each once with the number of trials that have it.
+/// The notes on the trials of a variant, each once with the number of trials that have it. Findings of the load that differ by
+/// their numbers only are one note, with the numbers of the first trial.
 pub(crate) fn notes(results: &Results, variant: &str) -> Vec<(String, usize)> {
     let trials = results.trials.iter().filter(|trial| trial.variant == variant);
-    let counted = counted(trials.flat_map(|trial| &trial.notes)).into_iter();
-    counted.take(NOTES).map(|(note, n)| (shorten(note, 300), n)).collect()
+    let mut notes: Vec<&str> = trials.flat_map(|trial| &trial.notes).map(String::as_str).collect();
+    notes.sort_unstable();
+    let by_kind = grouped_by_key(notes.into_iter().map(|note| (kind_of_note(note), note)));
+    let folded = by_kind.into_iter().map(|(_, all)| {
+        let (first, differ) = (all[0], all.iter().any(|note| *note != all[0]));
+        let said = match first.split_once(": ").filter(|_| differ) {
+            Some((kind, message)) => format!("{kind}, such as: {message}"),
+            None => first.to_owned(),
+        };
+        (shorten(&said, 300), all.len())
+    });
+    folded.take(NOTES).collect()
+}
+
+/// The code of a finding of the load; of every other note all of it.
+fn kind_of_note(note: &str) -> &str {
+    let of_load = note.starts_with(NOTE_OF_LOAD).then(|| note.split_once(": ")).flatten();
+    of_load.map_or(note, |(code, _)| code)
 }
 
 /// Different notes shown of one variant.
@@ -260,6 +278,7 @@ const NOTES: usize = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing;
 
     #[test]
     fn the_summary_of_one_value_is_that_value_without_a_deviation() {
@@ -267,6 +286,27 @@ mod tests {
         assert_eq!([one.min, one.lower, one.median, one.max], [7.0; 4]);
         assert_eq!(one.deviation, None);
         assert_eq!(summarize(&[]), None);
+    }
+
+    #[test]
+    fn findings_of_the_load_that_differ_by_their_numbers_are_one_note() {
+        let noted = |block, notes: &[&str]| Trial {
+            notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+            ..testing::trial(block, "a")
+        };
+        let trials = vec![
+            noted(1, &["load, errors: 3 of 900 failed", "load, gen-lag: slow", "other: 1"]),
+            noted(2, &["load, errors: 2 of 900 failed", "load, gen-lag: slow", "other: 2"]),
+        ];
+        assert_eq!(
+            notes(&testing::results(&["a"], trials), "a"),
+            [
+                ("load, errors, such as: 2 of 900 failed".to_owned(), 2),
+                ("load, gen-lag: slow".to_owned(), 2),
+                ("other: 1".to_owned(), 1),
+                ("other: 2".to_owned(), 1),
+            ]
+        );
     }
 
     #[test]

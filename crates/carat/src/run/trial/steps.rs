@@ -14,7 +14,7 @@ use crate::run::trial::{PreparedVariant, TrialError, TrialPhase};
 use crate::target::{LaunchSpec, LogSearch, NewRoot, check_ready, local, set_tree};
 use carat_load::clock::MonotonicTime;
 use carat_model::load_window;
-use carat_model::{LoadReport, LoadSpec, Moment, Observations, Outcome};
+use carat_model::{LoadReport, LoadSpec, Moment, Observations, Outcome, Sample};
 use carat_proc::observe::{Collections, available, merging_ticks, oom_kills, ruby_description};
 use carat_proc::process::{Identity, ProcRoot, ServingBy};
 use carat_settings::{SettingCheck, SettingStatus};
@@ -119,6 +119,8 @@ impl TrialSteps<'_> {
         let now = Collections::read(trial.server.root(), &members);
         observed.collections = now.since(&before);
         observed.notes = self.settings_not_in_effect(trial.server.root(), &members);
+        observed.notes.extend(report.iter().flat_map(LoadReport::warnings));
+        observed.notes.extend(self.processes_that_ended(observed.start.as_ref(), &last));
         last.ledger = Some(Box::new(trial.server.ledger()));
         last.census = self.take_census(trial, observed)?;
         trial.keep(last.clone());
@@ -214,6 +216,24 @@ impl TrialSteps<'_> {
             ServingBy::Nothing if !settings.describe().is_empty() => vec![UNKNOWN_WHERE.to_owned()],
             _ => not_in_effect(&look.checks()),
         }
+    }
+
+    /// What is to be said where a process of the server has ended while it was loaded: a worker that takes its place has little
+    /// memory yet, whatever the setting does.
+    fn processes_that_ended(&self, start: Option<&Sample>, end: &Sample) -> Option<String> {
+        let ended = start?.processes_missing_in(end);
+        // The count is of the whole machine, so this is not known of these processes.
+        let kills = self.oom_kills.zip(oom_kills(&ProcRoot::default()));
+        let killed = match kills.is_some_and(|(before, after)| after > before) {
+            true => "; meanwhile the kernel killed processes for lack of memory",
+            false => "",
+        };
+        (ended > 0).then(|| {
+            format!(
+                "processes of the server ended during the load, {ended} of those at its start, and others that took their \
+                 place have less memory at first{killed}"
+            )
+        })
     }
 
     /// Whether this is how the kernel ends a process for lack of memory, and it has done so since the trial began.

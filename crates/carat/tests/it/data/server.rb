@@ -16,6 +16,7 @@ class Server
     sleep(Float(@env.fetch('BOOT_SLEEP', '0')))
     daemon if @env['DAEMON']
     bomb(Integer(@env['BOMB'])) if @env['BOMB']
+    @worker = fork { sleep } if @env['REPLACE_AFTER']
     trap('TERM') { @env['IGNORE_TERM'] ? mark('term') : exit!(0) }
     sleep if @env['NEVER_LISTEN']
     listener = TCPServer.new('127.0.0.1', Integer(@env.fetch('PORT')))
@@ -42,6 +43,13 @@ class Server
     end
   end
 
+  # Another worker takes the place of one that is killed.
+  def replace_worker
+    Process.kill('KILL', @worker)
+    Process.wait(@worker)
+    @worker = fork { sleep }
+  end
+
   # Joins a group whose memory is limited, and takes more than there is.
   def hog
     File.write(File.join(@env.fetch('CGROUP'), 'cgroup.procs'), Process.pid.to_s)
@@ -63,6 +71,7 @@ class Server
     # Together, so that the mark never falls behind the count.
     @counting.synchronize { mark('request', (@served += 1).to_s) }
     Process.kill('KILL', Process.pid) if @served >= Integer(@env.fetch('DIE_AFTER', '1000000'))
+    replace_worker if @served == Integer(@env.fetch('REPLACE_AFTER', '0'))
     # From then on no request is answered, so that the load cannot end before the server does.
     hog if @env['HOG_AFTER'] && @served >= Integer(@env['HOG_AFTER'])
     sleep(Float(@env.fetch('ANSWER_SLEEP', '0')))

@@ -27,6 +27,36 @@ fn processes_that_fork_while_they_are_killed_are_all_killed() {
     folder.assert_nothing_left();
 }
 
+/// The notes on every trial, of which all must count.
+fn notes(name: &str, env: &str) -> Vec<String> {
+    let folder = experiment(name, env, "");
+    folder.run(&["compare", "real.toml"]).assert_code(3);
+    folder.assert_nothing_left();
+    let results = results(&folder);
+    let trials = results["results"]["trials"].as_array().unwrap();
+    assert!(trials.iter().all(|trial| trial["outcome"] == "ok"), "{trials:?}");
+    trials.iter().map(|trial| trial["notes"].to_string()).collect()
+}
+
+#[test]
+fn a_worker_that_ended_during_the_load_is_noted() {
+    require!(Ruby);
+    let ended = "processes of the server ended during the load, 1 of those at its start";
+    for (name, env, expected) in
+        [("replaced", "REPLACE_AFTER = '20'", true), ("lasting", "REPLACE_AFTER = '100000'", false)]
+    {
+        let notes = notes(name, env);
+        assert!(notes.iter().all(|note| note.contains(ended) == expected), "{notes:?}");
+    }
+}
+
+#[test]
+fn what_the_load_found_doubtful_is_noted_on_trials_that_count() {
+    require!(Ruby);
+    let notes = notes("redirects", "STATUS = '302 Found', WRONG_AFTER = '1'");
+    assert!(notes.iter().all(|note| note.contains("load, redirects: ")), "{notes:?}");
+}
+
 #[test]
 fn a_server_that_the_oom_killer_kills_is_counted_as_oom_killed() {
     require!(Ruby);
