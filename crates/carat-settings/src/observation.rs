@@ -22,6 +22,8 @@ pub struct ProcessObservation<'a> {
     pub status: Option<&'a str>,
     /// The version of its Ruby; `None` where it is unknown or the process is no Ruby.
     pub ruby: Option<RubyVersion>,
+    /// Which processes of this kernel get huge pages: `always`, `madvise` or `never`.
+    pub huge_page_policy: Option<&'a str>,
     /// The target of `/proc/PID/root`.
     pub root: Option<&'a Path>,
     /// The variables of the settings that Ruby was started with, by the runtime's report.

@@ -89,6 +89,7 @@ fn status_when_in_effect(choice: &str, required: &[String]) -> &'static str {
         status: Some(if choice == "thp=on" { "THP_enabled:\t1" } else { "THP_enabled:\t0" }),
         root: environment.root.as_deref(),
         ruby: None,
+        huge_page_policy: None,
         started_with: &[],
         runtime: Some(RuntimeReport {
             requested: Some(env::settings_checksum(request.as_bytes())),

@@ -74,11 +74,18 @@ fn status_ledger(root: &ProcRoot, member: Identity) -> Option<StatusLedger> {
     })
 }
 
-/// Whether transparent huge pages are `always` used. `/sys` is mounted beside `/proc`.
-fn always_huge(root: &ProcRoot) -> Option<bool> {
+/// Which processes get transparent huge pages: `always`, `madvise` or `never` (Documentation/admin-guide/mm/transhuge.rst).
+/// `/sys` is mounted beside `/proc`.
+pub fn huge_page_policy(root: &ProcRoot) -> Option<String> {
     let file = root.path().parent()?.join("sys/kernel/mm/transparent_hugepage/enabled");
     let text = std::fs::read_to_string(file).ok()?;
-    Some(text.contains("[always]"))
+    // The chosen one is in brackets.
+    let (_, chosen) = text.split_once('[')?;
+    Some(chosen.split_once(']')?.0.to_owned())
+}
+
+fn always_huge(root: &ProcRoot) -> Option<bool> {
+    Some(huge_page_policy(root)? == "always")
 }
 
 fn sum_of(kind: PartKind, ledger: &Ledger) -> Option<LedgerPart> {

@@ -39,7 +39,7 @@ pub use group_memory::{
 };
 pub use group_use::group_use;
 pub use host::{HostLook, is_ruby, ruby_trees};
-pub use ledger::{ledger, ruby_library};
+pub use ledger::{huge_page_policy, ledger, ruby_library};
 pub use machine::{available, merging_ticks, oom_kills, total_memory};
 pub use mappings::MappingParser;
 pub use mappings::{Access, Mapping, parse_mappings};

@@ -261,8 +261,9 @@ impl Setting for ArenaMax {
         let Some(maps) = process.maps else {
             return SettingStatus::Unknown("/proc/PID/maps cannot be read".into());
         };
-        // The main arena is the heap that brk grows; every other arena is a mapping of its own.
-        let arenas = 1 + secondary_arenas(maps);
+        // The main arena is the heap that brk grows; every other arena has mappings of its own.
+        let Arenas { known, may_be_more } = secondary_arenas(maps);
+        let arenas = 1 + known;
         // More is proof against it, whatever the environment says.
         if arenas as u64 > value.0 {
             return SettingStatus::NotApplied(format!(
@@ -270,21 +271,39 @@ impl Setting for ArenaMax {
             ));
         }
         // So few may be all that this process needed so far.
+        let more = if may_be_more { " or more" } else { "" };
         match process.has_variable("MALLOC_ARENA_MAX", &value.to_string()) {
             SettingStatus::Applied(_) => {
-                SettingStatus::Applied(format!("{arenas} of at most {value} arenas"))
+                SettingStatus::Applied(format!("{arenas}{more} of at most {value} arenas"))
             }
             other => other,
         }
     }
 }
 
-/// Counts glibc's arenas besides the main one: 64 MiB of address space, aligned to 64 MiB, of which the
-/// first part is writable and the rest, if any, is not accessible (malloc/arena.c, `HEAP_MAX_SIZE`).
-fn secondary_arenas(maps: &str) -> usize {
+/// Address space of a heap, and the boundary to which it is aligned (malloc/arena.c, `HEAP_MAX_SIZE`).
+const HEAP: u64 = 64 << 20;
+/// An arena begins a further heap where a request does not fit into what is left of the last one. No request is larger than
+/// this: malloc maps such blocks by themselves (malloc.c, `DEFAULT_MMAP_THRESHOLD_MAX`).
+const LARGEST_REQUEST: u64 = 32 << 20;
+
+/// glibc's arenas besides the main one.
+#[derive(Debug, PartialEq, Eq)]
+struct Arenas {
+    /// At least so many: one for each heap that nothing can have outgrown, so that it is the last of its arena.
+    known: usize,
+    /// Whether other heaps may be of further arenas.
+    may_be_more: bool,
+}
+
+/// Counts arenas by their heaps, of which the first part is writable and the rest, if any, is not accessible.
+fn secondary_arenas(maps: &str) -> Arenas {
     let ranges: Vec<AnonymousRange<'_>> = maps.lines().filter_map(AnonymousRange::parse).collect();
     // Neighbours, because the part without access follows the writable one.
-    ranges.windows(2).filter(|pair| pair[0].is_arena_before(&pair[1])).count()
+    let heaps = ranges.windows(2).filter(|pair| pair[0].is_heap_before(&pair[1]));
+    let (last, full): (Vec<_>, Vec<_>) =
+        heaps.partition(|heap| heap[0].end - heap[0].start < HEAP - LARGEST_REQUEST);
+    Arenas { known: last.len(), may_be_more: !full.is_empty() }
 }
 
 /// A mapping without a file.
@@ -305,14 +324,13 @@ impl<'a> AnonymousRange<'a> {
         (!is_named).then_some(Self { start, end, access })
     }
 
-    /// Whether this is the writable part of an arena whose inaccessible part is `rest`.
-    fn is_arena_before(&self, rest: &Self) -> bool {
-        const ARENA: u64 = 64 << 20;
-        self.start.is_multiple_of(ARENA)
+    /// Whether this is the writable part of a heap whose inaccessible part is `rest`.
+    fn is_heap_before(&self, rest: &Self) -> bool {
+        self.start.is_multiple_of(HEAP)
             && self.access.starts_with("rw-")
             && rest.start == self.end
             && rest.access.starts_with("---")
-            && rest.end - self.start >= ARENA
+            && rest.end - self.start >= HEAP
     }
 }
 
@@ -496,7 +514,25 @@ mod tests {
 
     #[test]
     fn an_arena_is_told_from_other_anonymous_memory() {
-        assert_eq!(secondary_arenas(MAPS), 1);
-        assert_eq!(secondary_arenas(""), 0);
+        assert_eq!(secondary_arenas(MAPS), Arenas { known: 1, may_be_more: false });
+        assert_eq!(secondary_arenas(""), Arenas { known: 0, may_be_more: false });
+    }
+
+    #[test]
+    fn an_arena_that_needs_several_heaps_is_not_taken_for_several_arenas() {
+        // Two heaps that are nearly full and one that is not: one arena of 140 MB, or up to three.
+        let maps = "\
+7f0000000000-7f0003ff0000 rw-p 00000000 00:00 0 
+7f0003ff0000-7f0004000000 ---p 00000000 00:00 0 
+7f0008000000-7f000a100000 rw-p 00000000 00:00 0 
+7f000a100000-7f000c000000 ---p 00000000 00:00 0 
+7f0010000000-7f0011000000 rw-p 00000000 00:00 0 
+7f0011000000-7f0014000000 ---p 00000000 00:00 0 
+";
+        assert_eq!(secondary_arenas(maps), Arenas { known: 1, may_be_more: true });
+        let environ = Some(&b"MALLOC_ARENA_MAX=2\0"[..]);
+        let process = ProcessObservation { maps: Some(maps), environ, ..Default::default() };
+        let status = ArenaMax::verify(&WholeNumber(2), &process, &Environment::default());
+        assert_eq!(status, SettingStatus::Applied("2 or more of at most 2 arenas".into()));
     }
 }

@@ -27,6 +27,9 @@ words! {
 
 struct HugePages;
 
+/// What holds for all processes.
+const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
 impl Setting for HugePages {
     type Value = HugePageChoice;
     const NAME: &'static str = "thp";
@@ -36,7 +39,8 @@ impl Setting for HugePages {
     const DOES: &'static str = "Transparent huge pages: as Ruby decides (it switches them off when it starts), off, or on again.";
     const COSTS: &'static str =
         "`on` copies up to 2 MB where a worker writes one byte of a shared page.";
-    const VERIFIED_BY: &'static str = "THP_enabled in /proc/PID/status";
+    const VERIFIED_BY: &'static str =
+        "THP_enabled in /proc/PID/status, and /sys/kernel/mm/transparent_hugepage/enabled";
 
     fn verify(
         value: &HugePageChoice,
@@ -49,6 +53,15 @@ impl Setting for HugePages {
             .and_then(|status| status.lines().find_map(|line| line.strip_prefix("THP_enabled:")))
             .map(str::trim);
         match (enabled, value) {
+            // The switch of the process is below that of the system.
+            (Some("1"), HugePageChoice::On) if process.huge_page_policy == Some("never") => {
+                SettingStatus::NotApplied(format!("{HUGE_PAGES} says `never`"))
+            }
+            (Some("1"), HugePageChoice::On) if process.huge_page_policy == Some("madvise") => {
+                SettingStatus::Partly(format!(
+                    "only for memory for which the program asks for it, because {HUGE_PAGES} says `madvise`"
+                ))
+            }
             (Some("1"), HugePageChoice::On) | (Some("0"), HugePageChoice::Off) => {
                 SettingStatus::Applied("/proc/PID/status agrees".into())
             }
@@ -235,6 +248,28 @@ mod tests {
     use super::*;
     use crate::verify::tests::word;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn huge_pages_are_on_only_where_the_kernel_has_them_for_this_process() {
+        for (choice, enabled, policy, expected) in [
+            (HugePageChoice::On, "1", None, "applied"),
+            (HugePageChoice::On, "1", Some("always"), "applied"),
+            (HugePageChoice::On, "1", Some("madvise"), "partly"),
+            (HugePageChoice::On, "1", Some("never"), "not applied"),
+            (HugePageChoice::On, "0", Some("always"), "not applied"),
+            (HugePageChoice::Off, "0", Some("never"), "applied"),
+            (HugePageChoice::Off, "1", Some("always"), "not applied"),
+        ] {
+            let status = format!("Name:\truby\nTHP_enabled:\t{enabled}\n");
+            let process = ProcessObservation {
+                status: Some(&status),
+                huge_page_policy: policy,
+                ..ProcessObservation::default()
+            };
+            let found = HugePages::verify(&choice, &process, &Environment::default());
+            assert_eq!(word(&found), expected, "{enabled} {policy:?}: {found:?}");
+        }
+    }
 
     #[test]
     fn another_ruby_than_the_one_that_is_mapped_is_not_applied_and_behind_a_script_it_is_unknown() {

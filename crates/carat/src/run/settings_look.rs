@@ -1,7 +1,9 @@
 //! Whether the requested settings are in effect where a running tree serves.
 
 use carat_model::{command_line, shorten};
-use carat_proc::observe::{Mapping, ProbePage, image_of, parse_mappings, ruby_library};
+use carat_proc::observe::{
+    Mapping, ProbePage, huge_page_policy, image_of, parse_mappings, ruby_library,
+};
 use carat_proc::process::{Identity, ListeningSockets, ProcRoot, ServingBy, ServingSigns, serving};
 use carat_ruby::RubyVersion;
 use carat_settings::{
@@ -88,9 +90,11 @@ fn look_at(
         // The second word too: behind `ruby` stands the name of the script.
         is_launcher: words(&line).take(2).any(is_listening_launcher),
     };
+    let policy = huge_page_policy(root);
     let runtime = page.as_ref().map(RuntimeReport::read);
     let observed = ProcessObservation {
         ruby: ruby_version(root, member, page.as_ref(), &mappings),
+        huge_page_policy: policy.as_deref(),
         root: root_link.as_deref(),
         malloc: page.as_ref().and_then(malloc_in_use),
         maps: maps.as_deref(),

@@ -395,8 +395,10 @@ fn equal_pages_may_be_merged_from_the_first_fork_on() {
          child = IO.popen('-') { |pipe| pipe ? pipe.read : print(merging.call) }\n\
          puts [before, child.to_i, CaratRuntime.report[:applied], CaratRuntime.report[:refused]].inspect";
     let printed = printed(&["ksm=on"], script);
-    let known = ["[0, 1, 1, 0]\n", "[-1, -1, 0, 1]\n"];
-    assert!(known.contains(&printed.as_str()), "{printed}");
+    // Where the kernel's thread does not run, merging is allowed and not in effect.
+    let runs = std::fs::read_to_string("/sys/kernel/mm/ksm/run").is_ok_and(|run| run.trim() == "1");
+    let allowed = if runs { "[0, 1, 1, 0]\n" } else { "[0, 1, 0, 1]\n" };
+    assert!([allowed, "[-1, -1, 0, 1]\n"].contains(&printed.as_str()), "{printed}");
 }
 
 #[test]

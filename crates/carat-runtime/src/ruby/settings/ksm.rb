@@ -14,9 +14,10 @@ module CaratRuntime
       @tried = true
       return refuse("merging pages requires Linux 6.4 or later") unless CaratRuntime.allow_merging == 1
 
-      running = File.readable?(SWITCH) && File.read(SWITCH).to_i == 1
-      CaratRuntime.warn("ksm merges nothing until an administrator writes 1 to #{SWITCH}") unless running
-      true
+      # Where it cannot be read, as in many containers, it may run.
+      return true if !File.readable?(SWITCH) || File.read(SWITCH).to_i == 1
+
+      refuse("nothing is merged until an administrator writes 1 to #{SWITCH}")
     end
 
     def forks?
