@@ -15,6 +15,8 @@ pub struct SearchReport {
     pub command: Vec<String>,
     /// Variables of the server in every configuration, with placeholders.
     pub env: BTreeMap<String, String>,
+    /// Settings of the server in every configuration.
+    pub settings: BTreeMap<String, String>,
     /// Seed of every random number.
     pub seed: u64,
     /// What the search led to.
@@ -38,6 +40,7 @@ pub fn redact_search(report: &SearchReport, audience: Audience) -> SearchReport 
             given.map(|(name, value)| (rules.text(&name), rules.setting(&name, &value))).collect();
     };
     edited(&mut shown.env);
+    edited(&mut shown.settings);
     let outcome = &mut shown.outcome;
     outcome.metrics.iter_mut().for_each(|tuned| rules.edit(&mut tuned.metric));
     if let Some(found) = &mut outcome.recommendation {

@@ -3,7 +3,7 @@
 use crate::environment_format::shell_line;
 use crate::mark::Mark;
 use crate::numbers::{self, count, magnitude_interval};
-use crate::use_it::{command_words, env_words, exec_line};
+use crate::use_it::{PLACES, command_words, env_words, exec_line};
 use crate::wording::{Sentence, amount, change};
 use carat_analysis::{Recommendation, TuneOutcome};
 use carat_model::{Better, Conclusion, Role, Verdict, metric};
@@ -57,8 +57,10 @@ pub(crate) fn commands(report: &SearchReport, found: &Recommendation) -> Vec<Str
     // The recommended levels are over what every configuration has.
     let mut env = report.env.clone();
     env.extend(found.env.clone());
-    let settings = found.settings.iter().map(|(name, value)| format!("{name}={value}"));
-    let settings: Vec<String> = settings.collect();
+    let mut settings = report.settings.clone();
+    settings.extend(found.settings.clone());
+    let here = settings.iter().filter(|(name, _)| !PLACES.contains(&name.as_str()));
+    let settings: Vec<String> = here.map(|(name, value)| format!("{name}={value}")).collect();
     if settings.is_empty() {
         // Without settings there is nothing for carat to apply.
         return vec![shell_line(&[env_words(&env), command_words(&report.command)].concat())];
@@ -184,7 +186,8 @@ pub(crate) mod tests {
         let command = ["puma", "-p", "{port}", "-C", "puma.rb"].map(str::to_owned).into();
         let env = [("RACK_ENV", "production"), ("PORT", "{port}"), ("WORKERS", "4")];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        SearchReport { name: "blog".into(), command, env, seed: 3, outcome }
+        let settings = BTreeMap::new();
+        SearchReport { name: "blog".into(), command, env, settings, seed: 3, outcome }
     }
 
     pub(crate) fn recommended() -> Recommendation {
@@ -227,6 +230,14 @@ pub(crate) mod tests {
             "env RACK_ENV=production WORKERS=2 carat exec arena_max=2 -- puma -C puma.rb"
         );
         assert!(lines[1].contains("--print-env systemd -- puma"), "{lines:?}");
+        // What every trial had belongs to what was confirmed; where the server's files are does not.
+        let settings = [("yjit", "on"), ("arena_max", "4"), ("root", "/r")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let common = SearchReport { settings, ..report.clone() };
+        assert_eq!(
+            commands(&common, &recommended())[0],
+            "env RACK_ENV=production WORKERS=2 carat exec arena_max=2 yjit=on -- puma -C puma.rb"
+        );
         let only_knobs = Recommendation { settings: BTreeMap::new(), ..recommended() };
         assert_eq!(
             commands(&report, &only_knobs),

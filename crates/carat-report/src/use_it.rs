@@ -19,7 +19,7 @@ pub(crate) enum UseIt {
 /// What `carat exec` applies; a variant with another key changes something else.
 const APPLIED: [&str; 4] = ["name", "control", "profile", "settings"];
 /// Settings that choose another Ruby or its system: where the server runs, not how.
-const PLACES: [&str; 2] = ["root", "ruby"];
+pub(crate) const PLACES: [&str; 2] = ["root", "ruby"];
 /// Stands for a command that the plan does not tell.
 const UNKNOWN: &str = "COMMAND";
 

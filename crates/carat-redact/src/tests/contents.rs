@@ -143,6 +143,7 @@ fn search() -> SearchReport {
         name: text(),
         command: vec![text()],
         env: [(text(), text())].into(),
+        settings: values(),
         seed: 0,
         outcome,
     }

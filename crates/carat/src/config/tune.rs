@@ -49,6 +49,8 @@ pub struct TuneSpec {
     pub command: Vec<String>,
     /// Variables of the server, as the file has them.
     pub env: BTreeMap<String, String>,
+    /// Settings of the server in every configuration.
+    pub settings: BTreeMap<String, String>,
     /// Requests of a trial; `None` where their number is not fixed.
     pub requests: Option<u64>,
     /// The root of the server's file system, as the file has it.
@@ -209,6 +211,7 @@ impl TuneSpec {
         let spec = Self {
             command: experiment.server.command.words().to_vec(),
             env: experiment.server.env.clone(),
+            settings: default.settings.describe(),
             requests: experiment.task.requests(),
             root: default.root.clone().or(root),
             ..spec
@@ -270,6 +273,7 @@ impl TuneSpec {
             attempts: budget.attempts,
             command: Vec::new(),
             env: BTreeMap::new(),
+            settings: BTreeMap::new(),
             requests: None,
             root: None,
             folder: folder.to_owned(),

@@ -7,6 +7,7 @@ use crate::run::tune::{FakeApp, LOOK_TRIALS, TuneError, TuneOptions, tune};
 use crate::view::output;
 use crate::work::exit::Exit;
 use crate::work::search_folder::{FolderHost, SearchOpening, open_search, write_in_search};
+use carat_report::numbers::limit;
 use carat_report::{PageOptions, SearchReport, shell_line, tune_html, tune_text};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,8 +81,9 @@ pub(crate) fn search(mut request: SearchRequest) -> anyhow::Result<Exit> {
     }
     match found {
         Ok(outcome) => {
-            let (name, command, env) = (spec.name.clone(), spec.command.clone(), spec.env.clone());
-            conclude(&request, &folder, &SearchReport { name, command, env, seed, outcome })
+            let TuneSpec { name, command, env, settings, .. } = spec.clone();
+            let report = SearchReport { name, command, env, settings, seed, outcome };
+            conclude(&request, &folder, &report)
         }
         Err(TuneError::Trials(error)) => {
             let again = continuing(&request, &folder);
@@ -143,7 +145,7 @@ fn plan_text(spec: &TuneSpec) -> String {
     let guards: Vec<String> = spec
         .guards
         .iter()
-        .map(|(metric, limit)| format!("{} at most {:.0} % worse", metric.id, 100.0 * limit))
+        .map(|(metric, share)| format!("{} at most {} worse", metric.id, limit(*share)))
         .collect();
     let guards = if guards.is_empty() { "no guard".to_owned() } else { guards.join(", ") };
     let confirm = 2 * spec.confirm_blocks * spec.attempts;

@@ -24,6 +24,7 @@ use carat_outside::owners::{HolderAmount, HolderKind, OwnerCensus};
 use carat_outside::unshared::{Cause, CauseShare, UnsharedTable};
 use carat_report::SearchReport;
 use carat_ruby::version::RubyVersion;
+use std::collections::BTreeMap;
 
 /// Holders of malloc's chunks with this name.
 fn owners(text: &str) -> OwnerCensus {
@@ -442,5 +443,6 @@ pub(crate) fn search(text: &str) -> SearchReport {
     };
     let command = vec!["puma".into(), text.into()];
     let env = [("FEED".to_owned(), text.to_owned())].into();
-    SearchReport { name: text.into(), command, env, seed: 3, outcome }
+    let settings = BTreeMap::from([("yjit".to_owned(), text.to_owned())]);
+    SearchReport { name: text.into(), command, env, settings, seed: 3, outcome }
 }

@@ -8,6 +8,7 @@ use crate::run::tune::search::{DEFAULT, ProposedBlocks, TuneSession, variant_nam
 use carat_analysis::{AblatedSetting, Attempt, Hint, TuneOutcome, TunedMetric};
 use carat_analysis::{Judge, Judgement, Question};
 use carat_model::{Conclusion, Role, Trial};
+use carat_report::numbers::limit;
 use carat_tune::{Configuration, Search, SearchTrial};
 
 /// Most blocks of the recommended configuration and of it without each of its settings.
@@ -113,7 +114,7 @@ impl TuneSession<'_> {
     fn guard_words(&self) -> Vec<String> {
         let guards = self.spec.guards.iter();
         guards
-            .map(|(metric, limit)| format!("limit of {:.0} % in {}", 100.0 * limit, metric.id))
+            .map(|(metric, share)| format!("limit of {} in {}", limit(*share), metric.id))
             .collect()
     }
 

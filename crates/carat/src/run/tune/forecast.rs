@@ -4,6 +4,7 @@ use crate::config::TuneSpec;
 use crate::run::tune::goal::{limit_of, scaled};
 use carat_model::Trial;
 use carat_model::metric::Metric;
+use carat_report::numbers;
 use carat_stats::forecast::{CHANCE, deviation_range};
 use carat_tune::Confirmation;
 use std::collections::BTreeMap;
@@ -54,11 +55,11 @@ impl GuardForecast {
 impl fmt::Display for GuardForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { metric, range: (fewest, most), allowed, trials, .. } = self;
-        let (limit, spread) = (100.0 * self.limit, 100.0 * self.spread);
+        let (limit, spread) = (numbers::limit(self.limit), 100.0 * self.spread);
         write!(
             f,
             "{metric} varies by {spread:.1} % from trial to trial (n = {trials}), so {fewest} to {most} blocks would \
-             probably show that it stays within {limit:.0} %"
+             probably show that it stays within {limit}"
         )?;
         if self.fits() {
             return write!(f, "; {allowed} are allowed");
@@ -70,7 +71,7 @@ impl fmt::Display for GuardForecast {
                 rounded_up(requests as f64 * self.excess())
             )
         });
-        let wider = (limit * self.excess().sqrt()).ceil();
+        let wider = (100.0 * self.limit * self.excess().sqrt()).ceil();
         let requests = requests.unwrap_or_else(|| "the duration of the load".into());
         write!(
             f,
