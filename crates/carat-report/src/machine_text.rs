@@ -10,6 +10,15 @@ pub(crate) fn differing<'a>(results: &'a Results, variant: &str) -> Option<&'a M
     results.machines.iter().find(|one| one.variant == variant && one.differs)
 }
 
+/// Whether a variant's difference is proven to depend on the machine, and types of machine have it in both directions: they have
+/// no verdict in common.
+pub(crate) fn machines_contradict(results: &Results, variant: &str) -> bool {
+    let types = differing(results, variant).into_iter().flat_map(|one| &one.types);
+    let known = types.filter_map(|of| of.estimate);
+    let less = known.clone().filter(|estimate| estimate.ratio < 0.0).count();
+    less > 0 && less < known.count()
+}
+
 /// `differs by machine: c6i −12 % (−13 to −11 %), m7g −3 % (−4 to −2 %)`.
 pub(crate) fn differs_by_machine(one: &MachineComparison) -> String {
     let types: Vec<String> = one.types.iter().map(|of| type_text(&one.metric, of)).collect();

@@ -1,6 +1,7 @@
 //! Which variant leads. The headline, the order of sentences, of tables and of charts follow from it.
 
 use crate::facts;
+use crate::machine_text::machines_contradict;
 use carat_model::{Better, Conclusion, MomentComparison, PartAtWork, Results, Verdict, metric};
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ pub(crate) fn standing(results: &Results, variant: &str) -> Standing {
     }
     let mut guards = facts::guards(results, variant);
     let primary = facts::conclusion(results, variant, &results.info.primary);
-    if !primary.is_some_and(is_better) || control_does_it(results, variant) {
+    let is_proven = primary.is_some_and(is_better) && !machines_contradict(results, variant);
+    if !is_proven || control_does_it(results, variant) {
         return Standing::Other;
     }
     match guards.all(|guard| guard.guard_passed == Some(true)) {

@@ -406,7 +406,7 @@ fn later(one: BlockForecast, other: BlockForecast) -> BlockForecast {
 mod tests {
     use super::*;
     use crate::testing::{self, conclusion, estimate};
-    use carat_model::Trial;
+    use carat_model::{MachineComparison, MachineTypeEstimate, Trial};
 
     fn trial(block: u32, variant: &str, bytes: f64) -> Trial {
         let metrics = [("memory.pss.final".to_owned(), bytes)].into();
@@ -447,6 +447,30 @@ mod tests {
             assert_eq!(breaks_guard, passed == Some(false), "{}", sentence.rest);
             let cells = [&row.value, &row.change, &row.interval].map(|cell| cell.as_deref());
             assert_eq!(cells, [Some("200.0 MB"), Some("−50.0 %"), Some("−51.0 to −49.0")]);
+        }
+    }
+
+    #[test]
+    fn what_machines_contradict_is_not_recommended() {
+        let found = estimate(-0.06, -0.05, -0.04);
+        let of = |name: &str, ratio: f64| MachineTypeEstimate {
+            machine_type: name.into(),
+            blocks: 9,
+            estimate: Some(estimate(ratio - 0.01, ratio, ratio + 0.01)),
+        };
+        for (other, is_leading) in [(-0.02, true), (0.03, false)] {
+            let machines = vec![MachineComparison {
+                variant: "b".into(),
+                metric: "memory.pss.final".into(),
+                p: Some(0.001),
+                differs: true,
+                types: vec![of("c6i", -0.12), of("m7g", other)],
+                machines: 2,
+                general: None,
+            }];
+            let proven = vec![conclusion(Verdict::Smaller, Some(found))];
+            let results = Results { machines, ..results(proven) };
+            assert_eq!(standing(&results, "b") == Standing::Better, is_leading, "{other}");
         }
     }
 

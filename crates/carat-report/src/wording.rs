@@ -1,16 +1,14 @@
 //! Verdicts in words: one sentence per variant, with the interval, the number of blocks, and what the guards found.
 
 use crate::facts;
-use crate::machine_text::{differing, differs_by_machine};
+use crate::machine_text::{differing, differs_by_machine, machines_contradict};
 use crate::mark::{Mark, word};
 use crate::moments::phrase;
 use crate::numbers::{self, includes_zero, interval, magnitude, magnitude_interval};
 use crate::open_text::decided_after;
 use crate::standing::{breaks_guard, control_does_it, standing};
 use carat_analysis::Pairs;
-use carat_model::{
-    Better, Conclusion, Curve, Estimate, MachineComparison, Results, Role, Unit, Verdict, metric,
-};
+use carat_model::{Better, Conclusion, Curve, Estimate, Results, Role, Unit, Verdict, metric};
 use std::collections::BTreeMap;
 
 /// The verdict on one variant in words.
@@ -40,7 +38,7 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
             let by_machine = differing(results, &variant.name);
             // Machines that contradict each other have no verdict in common.
             let verdict = found
-                .filter(|_| by_machine.is_none_or(has_one_direction))
+                .filter(|_| !machines_contradict(results, &variant.name))
                 .map_or(Verdict::Undecided, |c| c.verdict);
             let main = match (found, by_machine) {
                 (Some(_), Some(one)) => {
@@ -63,13 +61,6 @@ pub(crate) fn sentences(results: &Results) -> Vec<Sentence> {
             Sentence { variant: variant.name.clone(), mark, rest }
         })
         .collect()
-}
-
-/// Whether every type of machine has the difference in the same direction.
-fn has_one_direction(one: &MachineComparison) -> bool {
-    let known = one.types.iter().filter_map(|of| of.estimate);
-    let less = known.clone().filter(|estimate| estimate.ratio < 0.0).count();
-    less == 0 || less == known.count()
 }
 
 /// The most important sentence: of the variants with the best standing, that of the largest proven difference.

@@ -61,6 +61,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         "--from and --to choose a part of a store of carat watch, alone; leave them out"
     );
     let inputs = args.results.iter().map(|path| load_input(path)).collect::<Result<Vec<_>, _>>()?;
+    let known = args.budget.is_empty() || inputs.iter().all(|input| input.results().is_some());
+    ensure!(known, "a budget is of a results file; leave out --budget");
     let text = rendered(&inputs, format, args.share)?;
     write(args, format.form(), &text)?;
     let mut exit = Exit::Fine;

@@ -47,6 +47,9 @@ fn a_recording_contains_the_trees_memory_its_ledger_and_the_cost_of_recording() 
         ran.assert_says(&format!("{line}{file}\n"));
         assert!(folder.path(file).is_file(), "{file}");
     }
+    // It has no trials that a budget could be compared with.
+    let judged = folder.run(&["report", "r.jsonl", "--budget", "memory.pss.final<900MB"]);
+    judged.assert_code(1).assert_says("a budget is of a results file; leave out --budget");
     let explained = folder.run(&["explain", "r.jsonl", "--json"]);
     let explained: Value = serde_json::from_str(&explained.out).unwrap();
     assert_eq!(explained["schema"], "carat.explain/1");
