@@ -33,10 +33,16 @@ impl Cgroup {
         Self { mount, members: Vec::new(), group: None }
     }
 
-    /// The group's figures. Finds the group again whenever the members have changed.
-    pub(super) fn read(&mut self, root: &ProcRoot, members: &[Identity]) -> Option<CgroupSample> {
+    /// The group's figures. Finds the group again whenever the members have changed, and where that is asked for (`anew`): other
+    /// processes may have joined it since.
+    pub(super) fn read(
+        &mut self,
+        root: &ProcRoot,
+        members: &[Identity],
+        anew: bool,
+    ) -> Option<CgroupSample> {
         // Listing the group's processes costs a read for each group below, so not in every sample.
-        if self.members != members {
+        if anew || self.members != members {
             self.members = members.to_vec();
             self.group = self.own_group(root, members);
         }
@@ -56,7 +62,8 @@ impl Cgroup {
         let ours: HashSet<u32> = members.iter().map(|member| member.pid).collect();
         let inside = processes_below(group.path());
         // A list without even the member is of another group, by a path of another namespace.
-        (!inside.is_empty() && inside.iter().all(|pid| ours.contains(pid))).then_some(group)
+        let is_ours = |pid: &u32| ours.contains(pid) || descends_from(root, *pid, &ours);
+        (!inside.is_empty() && inside.iter().all(is_ours)).then_some(group)
     }
 
     fn place(&self, version: CgroupVersion, path: &str) -> CgroupPath {
@@ -105,6 +112,15 @@ pub(super) fn parse_groups(text: &str) -> Vec<(CgroupVersion, String)> {
             Some((version, path.to_owned()))
         })
         .collect()
+}
+
+/// Generations between a program that a server has just started and the server.
+const GENERATIONS: usize = 8;
+
+/// Whether a process was started by one of the tree since its members were listed.
+fn descends_from(root: &ProcRoot, pid: u32, tree: &HashSet<u32>) -> bool {
+    let parent = |pid: &u32| root.stat(*pid).ok().map(|stat| stat.parent);
+    std::iter::successors(Some(pid), parent).take(GENERATIONS).any(|pid| tree.contains(&pid))
 }
 
 /// Every process in the group and in the groups below it.
@@ -202,7 +218,7 @@ mod tests {
                 ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"),
             ],
         );
-        let found = Cgroup::beside(&root).read(&root, &[who(10), who(11)]).unwrap();
+        let found = Cgroup::beside(&root).read(&root, &[who(10), who(11)], false).unwrap();
         assert_eq!((found.current, found.peak), (Bytes(1_000_000), Some(Bytes(2_000_000))));
         assert_eq!(found.working_set, Some(Bytes(800_000)));
         assert_eq!((found.sockets, found.slab), (Some(Bytes(4096)), Some(Bytes(8192))));
@@ -223,22 +239,39 @@ mod tests {
                 ("memory.kmem.usage_in_bytes", "1261568\n"),
             ],
         );
-        let found = Cgroup::beside(&root).read(&root, &[who(10)]).unwrap();
+        let found = Cgroup::beside(&root).read(&root, &[who(10)], false).unwrap();
         assert_eq!(found.working_set, Some(Bytes(900_000)));
         assert_eq!((found.oom_kills, found.sockets), (Some(2), None));
         assert_eq!(found.slab, None);
     }
 
     #[test]
+    fn who_joins_the_group_later_ends_its_figures_unless_the_tree_has_started_it() {
+        let files = [("cgroup.procs", "10\n"), ("memory.current", "1\n")];
+        let (folder, root) = machine("0::/box\n", "box", &files);
+        let mut group = Cgroup::beside(&root);
+        assert!(group.read(&root, &[who(10)], true).is_some());
+        fs::write(folder.path().join("sys/fs/cgroup/box/cgroup.procs"), "10\n99\n").unwrap();
+        assert!(group.read(&root, &[who(10)], false).is_some(), "not looked at in every sample");
+        for (parent, has_figures) in [(10, true), (1, false)] {
+            let stat = format!("99 (ruby) S {parent} {}\n", ["0"; 48].join(" "));
+            fs::create_dir_all(root.path().join("99")).unwrap();
+            fs::write(root.path().join("99/stat"), stat).unwrap();
+            let found = group.read(&root, &[who(10)], true);
+            assert_eq!(found.is_some(), has_figures, "child of {parent}");
+        }
+    }
+
+    #[test]
     fn a_group_with_other_processes_gives_no_figures() {
         let files = [("cgroup.procs", "10\n99\n"), ("memory.current", "1\n")];
         let (folder, root) = machine("0::/box\n", "box", &files);
-        assert_eq!(Cgroup::beside(&root).read(&root, &[who(10)]), None);
+        assert_eq!(Cgroup::beside(&root).read(&root, &[who(10)], false), None);
         fs::write(folder.path().join("sys/fs/cgroup/box/cgroup.procs"), "10\n").unwrap();
-        assert!(Cgroup::beside(&root).read(&root, &[who(10)]).is_some());
+        assert!(Cgroup::beside(&root).read(&root, &[who(10)], false).is_some());
         let below = folder.path().join("sys/fs/cgroup/box/below");
         fs::create_dir(&below).unwrap();
         fs::write(below.join("cgroup.procs"), "77\n").unwrap();
-        assert_eq!(Cgroup::beside(&root).read(&root, &[who(10)]), None);
+        assert_eq!(Cgroup::beside(&root).read(&root, &[who(10)], false), None);
     }
 }

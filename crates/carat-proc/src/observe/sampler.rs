@@ -167,7 +167,7 @@ impl Sampler {
             self.add_pss(&mut sample, members);
         }
         add_sums(&mut sample);
-        sample.cgroup = self.cgroup.read(&self.root, members);
+        sample.cgroup = self.cgroup.read(&self.root, members, with_pss);
         sample
     }
 
@@ -194,14 +194,9 @@ impl Sampler {
         self.held.retain(|identity, _| members.contains(identity));
         for &member in members {
             if !self.held.contains_key(&member) {
-                match Directory::open(&self.root, member) {
-                    Ok(directory) => {
-                        self.held.insert(member, directory);
-                    }
-                    // It is not part of the tree any more, so no figure is missing.
-                    Err(ProcError::Ended(_)) => {}
-                    Err(error) => self.record_refusal(&error),
-                }
+                // What cannot be opened is told where its figures are read.
+                let opened = Directory::open(&self.root, member);
+                self.held.extend(opened.map(|directory| (member, directory)));
             }
         }
     }
@@ -216,7 +211,11 @@ impl Sampler {
         member: Identity,
         slot: u32,
     ) -> Result<Option<MemberSample>, ProcError> {
-        let directory = self.held.get_mut(&member).ok_or(ProcError::Ended(member.pid))?;
+        let Some(directory) = self.held.get_mut(&member) else {
+            return Err(Directory::open(&self.root, member)
+                .err()
+                .unwrap_or(ProcError::Ended(member.pid)));
+        };
         directory.read_status(&mut self.buffer)?;
         self.cost.reads += 1;
         let status = parse_status(&self.buffer);
@@ -382,6 +381,23 @@ mod tests {
         assert_eq!(sums(&sample), [None; 6]);
         assert_eq!(sample.processes, 1);
         assert!(sampler.refusal().unwrap().contains("11/status"));
+    }
+
+    #[test]
+    fn a_process_whose_folder_cannot_be_opened_makes_the_sample_partial() {
+        let (folder, mut sampler) = captured();
+        let stat = folder.path().join("11/stat");
+        let text = fs::read(&stat).unwrap();
+        fs::remove_file(&stat).unwrap();
+        fs::create_dir(&stat).unwrap();
+        let sample = sampler.full(&[who(10), who(11)], SECOND);
+        assert!(sample.partial);
+        assert_eq!(sums(&sample), [None; 6]);
+        assert!(sampler.refusal().unwrap().contains("11/stat"));
+        fs::remove_dir(&stat).unwrap();
+        fs::write(&stat, text).unwrap();
+        let whole = sampler.full(&[who(10), who(11)], SECOND);
+        assert_eq!((whole.partial, whole.pss), (false, Some(Bytes::from_kib(800))));
     }
 
     #[test]
