@@ -52,6 +52,8 @@ pub struct Recommendation {
     pub env: BTreeMap<String, String>,
     /// The conclusions of its confirmation: the goal, the guards, then what is only reported.
     pub conclusions: Vec<Conclusion>,
+    /// What was noted on its trials, such as a setting that was not in effect; each once, in their order.
+    pub notes: Vec<String>,
 }
 
 /// A confirmation that failed.

@@ -48,6 +48,7 @@ pub fn redact_search(report: &SearchReport, audience: Audience) -> SearchReport 
         edited(&mut found.settings);
         edited(&mut found.env);
         edit_conclusions(&rules, &mut found.conclusions);
+        found.notes.iter_mut().for_each(|note| rules.edit(note));
     }
     for attempt in &mut outcome.attempts {
         rules.edit(&mut attempt.text);

@@ -254,6 +254,11 @@ pub(crate) fn notes(results: &Results, variant: &str) -> Vec<(String, usize)> {
     let trials = results.trials.iter().filter(|trial| trial.variant == variant);
     let mut notes: Vec<&str> = trials.flat_map(|trial| &trial.notes).map(String::as_str).collect();
     notes.sort_unstable();
+    folded(notes)
+}
+
+/// Notes with the number of times each is there, those of one kind once, in their order.
+pub(crate) fn folded(notes: Vec<&str>) -> Vec<(String, usize)> {
     let by_kind = grouped_by_key(notes.into_iter().map(|note| (kind_of_note(note), note)));
     let folded = by_kind.into_iter().map(|(_, all)| {
         let (first, differ) = (all[0], all.iter().any(|note| *note != all[0]));

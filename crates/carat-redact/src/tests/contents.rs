@@ -122,6 +122,7 @@ fn search() -> SearchReport {
             settings: values(),
             env: values(),
             conclusions: filled(&text(), 0),
+            notes: vec![text()],
         }),
         attempts: vec![Attempt { text: text(), why: text(), conclusions: filled(&text(), 0) }],
         ablation: vec![AblatedSetting { setting: text(), conclusion: filled(&text(), 0) }],

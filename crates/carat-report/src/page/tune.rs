@@ -8,7 +8,7 @@ use crate::numbers::{count, duration, limit};
 use crate::page::{Gallery, PageOptions, page, table, verdict_sentence};
 use crate::table::{Cell, FactTable};
 use crate::text::{one_line, shorten};
-use crate::tune_facts::{by_goal, change_text, commands, front, headline, worse};
+use crate::tune_facts::{by_goal, change_text, commands, front, headline, notes, worse};
 use carat_analysis::{Hint, TuneOutcome};
 use carat_model::{Conclusion, Verdict};
 use carat_redact::{SearchReport, redact_search};
@@ -58,8 +58,13 @@ fn attempts(outcome: &TuneOutcome) -> Markup {
 
 /// The lines that start the server with the recommended settings, and that write a configuration.
 fn start(report: &SearchReport) -> Markup {
-    let lines = report.outcome.recommendation.as_ref().map(|found| commands(report, found));
+    let found = report.outcome.recommendation.as_ref();
+    let lines = found.map(|found| commands(report, found));
+    let noted = found.map(notes).unwrap_or_default();
     markup! {
+        @if !noted.is_empty() {
+            ul.also { @for note in &noted { li { "In its trials: " (note) } } }
+        }
         @if let Some(lines) = lines {
             pre tabindex="0" { (lines.join("\n")) }
             @if lines.len() > 1 {

@@ -426,6 +426,7 @@ pub(crate) fn search(text: &str) -> SearchReport {
             settings: [("arena_max".to_owned(), "2".to_owned())].into(),
             env: [("WORKERS".to_owned(), text.to_owned())].into(),
             conclusions: conclusions.clone(),
+            notes: vec![text.to_owned()],
         }),
         attempts: vec![Attempt {
             text: text.into(),

@@ -39,7 +39,9 @@ impl TuneSession<'_> {
             let conclusions = self.shown_conclusions(judgement.conclusions);
             let Some(why) = why else {
                 let variant = self.space.variant(&candidate, text.clone());
-                outcome.recommendation = Some(recommendation(text, variant, conclusions));
+                let own = trials.iter().filter(|trial| trial.variant == variant_name(1));
+                let notes = own.flat_map(|trial| trial.notes.clone()).collect();
+                outcome.recommendation = Some(recommendation(text, variant, conclusions, notes));
                 if self.options.ablate {
                     outcome.ablation = self.ablate(&candidate, search.trials())?;
                 }

@@ -4,6 +4,7 @@ use crate::config::TunedVariant;
 use carat_analysis::Recommendation;
 use carat_model::Conclusion;
 use carat_tune::ConfirmationEnd;
+use std::collections::BTreeSet;
 
 /// Why a confirmation does not recommend its configuration; `None` if it does. `guards` has the words for each limit.
 pub(super) fn refusal(
@@ -39,6 +40,8 @@ pub(super) fn recommendation(
     text: String,
     variant: TunedVariant,
     conclusions: Vec<Conclusion>,
+    notes: BTreeSet<String>,
 ) -> Recommendation {
-    Recommendation { text, settings: variant.settings, env: variant.env, conclusions }
+    let (settings, env, notes) = (variant.settings, variant.env, notes.into_iter().collect());
+    Recommendation { text, settings, env, conclusions, notes }
 }
