@@ -16,6 +16,8 @@ const FAILURES_DIFFER: f64 = 0.05;
 const ENOUGH_COLLECTIONS: f64 = 20.0;
 /// From this factor on, or its inverse, different numbers of collections cause a warning.
 const COLLECTS_DIFFERENTLY: f64 = 1.5;
+/// Facts of a trial's software that no two trials of a variant should differ in.
+const SOFTWARE: [&str; 2] = ["ruby", "system"];
 /// Fewest samples within the load for detecting a late rise.
 const ENOUGH_SAMPLES: usize = 16;
 
@@ -33,6 +35,7 @@ impl Diagnostics<'_> {
         let mut warnings: Vec<Warning> =
             self.outcomes.iter().filter_map(|outcomes| self.failures(outcomes)).collect();
         warnings.extend(self.dropped_blocks(dropped));
+        warnings.extend(self.question.variants.iter().filter_map(|one| self.mixed_software(one)));
         // Collections and late rises explain differences of memory, not of time.
         if self.is_about_memory() {
             warnings.extend(self.in_swap());
@@ -95,6 +98,21 @@ impl Diagnostics<'_> {
         // Up to two are chance, whatever the number of blocks.
         (dropped > 2 && 10 * dropped > blocks)
             .then_some(Warning::TooManyDropped { dropped, blocks })
+    }
+
+    /// Half of an experiment on another Ruby is another experiment, and a block that was completed on it pairs both.
+    fn mixed_software(&self, variant: &str) -> Option<Warning> {
+        SOFTWARE.iter().find_map(|fact| {
+            let mut found: Vec<(String, u32)> = Vec::new();
+            for value in self.valid(variant).filter_map(|trial| trial.machine.get(*fact)) {
+                match found.iter_mut().find(|(known, _)| known == value) {
+                    Some((_, trials)) => *trials += 1,
+                    None => found.push((value.clone(), 1)),
+                }
+            }
+            let variant = variant.to_owned();
+            (found.len() > 1).then_some(Warning::MixedSoftware { variant, found })
+        })
     }
 
     fn is_about_memory(&self) -> bool {
@@ -280,6 +298,34 @@ mod tests {
         assert!(groups.iter().any(|w| matches!(w, Warning::TwoGroups { .. })), "{groups:?}");
         let drift = warnings(&equal(Noise::Drift));
         assert!(drift.iter().any(|w| matches!(w, Warning::Drift { .. })), "{drift:?}");
+    }
+
+    #[test]
+    fn trials_of_a_variant_on_two_rubies_cause_a_warning_and_variants_on_one_each_none() {
+        let on = |ruby: fn(&Trial) -> &'static str| {
+            let mut trials = equal(Noise::Normal);
+            for trial in &mut trials {
+                let ruby = ruby(trial).to_owned();
+                trial.machine =
+                    [("ruby".to_owned(), ruby), ("kernel".to_owned(), trial.block.to_string())]
+                        .into();
+            }
+            warnings(&trials)
+        };
+        assert_eq!(on(|trial| if trial.variant == "a" { "ruby 3.3.5" } else { "ruby 3.4.1" }), []);
+        // Stopped within block 5, and gone on with after an upgrade.
+        let mixed = on(|trial| match (trial.block, trial.variant.as_str()) {
+            (..5, _) | (5, "a") => "ruby 3.3.5",
+            _ => "ruby 3.3.8",
+        });
+        let of = |variant: &str, first| Warning::MixedSoftware {
+            variant: variant.to_owned(),
+            found: vec![("ruby 3.3.5".to_owned(), first), ("ruby 3.3.8".to_owned(), 30 - first)],
+        };
+        assert_eq!(mixed, [of("a", 5), of("b", 4)]);
+        assert!(mixed[0].to_string().starts_with(
+            "a: its trials did not run on the same software (5 on ruby 3.3.5, 25 on ruby 3.3.8), "
+        ));
     }
 
     #[test]

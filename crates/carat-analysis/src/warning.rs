@@ -30,6 +30,12 @@ pub enum Warning {
         dropped: u32,
         blocks: u32,
     },
+    /// The trials of a variant ran on several Rubies or systems, as after an upgrade between two runs of an experiment.
+    MixedSoftware {
+        variant: String,
+        /// Each with its trials, that of the first trial first.
+        found: Vec<(String, u32)>,
+    },
     /// Servers had memory in swap, which is in no figure of memory.
     InSwap {
         /// Each such variant with the most that a trial had there.
@@ -103,6 +109,15 @@ impl fmt::Display for Warning {
                 f,
                 "{dropped} of {blocks} blocks did not count; use a quieter machine or a lighter load"
             ),
+            Self::MixedSoftware { variant, found } => {
+                let found = found.iter().map(|(what, trials)| format!("{trials} on {what}"));
+                write!(
+                    f,
+                    "{variant}: its trials did not run on the same software ({}), so the verdict mixes both; run it anew \
+                     (`--fresh`)",
+                    found.collect::<Vec<String>>().join(", ")
+                )
+            }
             Self::InSwap { variants } => {
                 let variants = variants.iter().map(|(variant, most)| format!("{variant} {most}"));
                 write!(
