@@ -109,15 +109,7 @@ impl fmt::Display for Warning {
                 f,
                 "{dropped} of {blocks} blocks did not count; use a quieter machine or a lighter load"
             ),
-            Self::MixedSoftware { variant, found } => {
-                let found = found.iter().map(|(what, trials)| format!("{trials} on {what}"));
-                write!(
-                    f,
-                    "{variant}: its trials did not run on the same software ({}), so the verdict mixes both; run it anew \
-                     (`--fresh`)",
-                    found.collect::<Vec<String>>().join(", ")
-                )
-            }
+            Self::MixedSoftware { variant, found } => fmt_of_mixed(f, variant, found),
             Self::InSwap { variants } => {
                 let variants = variants.iter().map(|(variant, most)| format!("{variant} {most}"));
                 write!(
@@ -223,6 +215,15 @@ impl Warning {
             _ => Ok(()),
         }
     }
+}
+
+fn fmt_of_mixed(f: &mut fmt::Formatter<'_>, variant: &str, found: &[(String, u32)]) -> fmt::Result {
+    let found = found.iter().map(|(what, trials)| format!("{trials} on {what}"));
+    write!(
+        f,
+        "{variant}: its trials did not run on the same software ({}), so the verdict mixes both; run it anew (`--fresh`)",
+        found.collect::<Vec<String>>().join(", ")
+    )
 }
 
 fn fmt_of_collections(
