@@ -2,10 +2,10 @@
 
 use crate::lists::{counted, distinct, grouped_by_key};
 use crate::text::{capital, one_line, shorten};
-use carat_model::load::NOTE_OF_LOAD;
+use carat_model::metric::Metric;
 use carat_model::{
-    Conclusion, ControlComparison, Estimate, Ledger, LoadReport, Outcome, Results, Role, Trial,
-    Unit, metric,
+    Conclusion, ControlComparison, Estimate, Ledger, LoadFlag, LoadReport, Outcome, Results, Role,
+    Severity, Trial, Unit, metric,
 };
 use std::collections::BTreeSet;
 
@@ -248,33 +248,41 @@ fn failed_trials<'a>(results: &'a Results, variant: &str) -> impl Iterator<Item 
     results.trials.iter().filter(move |t| t.variant == variant && t.outcome != Outcome::Ok)
 }
 
-/// The notes on the trials of a variant, each once with the number of trials that have it. Findings of the load that differ by
-/// their numbers only are one note, with the numbers of the first trial.
+/// The notes on the trials of a variant, each once with the number of trials that have it.
 pub(crate) fn notes(results: &Results, variant: &str) -> Vec<(String, usize)> {
     let trials = results.trials.iter().filter(|trial| trial.variant == variant);
-    let mut notes: Vec<&str> = trials.flat_map(|trial| &trial.notes).map(String::as_str).collect();
-    notes.sort_unstable();
-    folded(notes)
+    let counted = counted(trials.flat_map(|trial| &trial.notes)).into_iter();
+    counted.take(NOTES).map(|(note, n)| (shorten(note, 300), n)).collect()
 }
 
-/// Notes with the number of times each is there, those of one kind once, in their order.
-pub(crate) fn folded(notes: Vec<&str>) -> Vec<(String, usize)> {
-    let by_kind = grouped_by_key(notes.into_iter().map(|note| (kind_of_note(note), note)));
-    let folded = by_kind.into_iter().map(|(_, all)| {
-        let (first, differ) = (all[0], all.iter().any(|note| *note != all[0]));
-        let said = match first.split_once(": ").filter(|_| differ) {
-            Some((kind, message)) => format!("{kind}, such as: {message}"),
-            None => first.to_owned(),
-        };
-        (shorten(&said, 300), all.len())
+/// Findings that make latencies doubtful and nothing else: the generator was late itself.
+const OF_LATENCY: [&str; 6] =
+    ["gen-lag", "gen-cpu", "gen-runqueue", "late-sends", "recv-backlog", "clock-step"];
+
+/// What the load found doubtful in trials that count: the variant, what is said of it, and the number of its trials. What
+/// differs by its numbers only is said in the same words of all variants. What spoils latencies alone is left out where none
+/// is judged.
+pub(crate) fn load_findings(results: &Results) -> Vec<(&str, String, usize)> {
+    let judged = results.conclusions.iter().filter(|one| one.role != Role::Exploratory);
+    let has_latency =
+        judged.filter_map(|one| metric::find(&one.metric)).any(Metric::is_of_generator);
+    let matters = |flag: &&LoadFlag| {
+        flag.severity == Severity::Warning
+            && (has_latency || !OF_LATENCY.contains(&flag.code.as_str()))
+    };
+    let counted = results.trials.iter().filter(|trial| counts(trial));
+    let found = counted.flat_map(|trial| {
+        let flags = trial.load.iter().flat_map(|load| &load.flags).filter(matters);
+        flags.map(|flag| (&flag.code, (trial.variant.as_str(), &flag.message)))
     });
-    folded.take(NOTES).collect()
-}
-
-/// The code of a finding of the load; of every other note all of it.
-fn kind_of_note(note: &str) -> &str {
-    let of_load = note.starts_with(NOTE_OF_LOAD).then(|| note.split_once(": ")).flatten();
-    of_load.map_or(note, |(code, _)| code)
+    let said = grouped_by_key(found).into_iter().flat_map(|(code, all)| {
+        let first = all[0].1;
+        let such_as = if all.iter().any(|(_, one)| *one != first) { ", such as" } else { "" };
+        let said = shorten(&format!("load, {code}{such_as}: {first}"), 300);
+        let by_variant = grouped_by_key(all).into_iter();
+        by_variant.map(move |(variant, found)| (variant, said.clone(), found.len()))
+    });
+    said.collect()
 }
 
 /// Different notes shown of one variant.
@@ -284,6 +292,7 @@ const NOTES: usize = 10;
 mod tests {
     use super::*;
     use crate::testing;
+    use carat_model::Verdict;
 
     #[test]
     fn the_summary_of_one_value_is_that_value_without_a_deviation() {
@@ -294,24 +303,30 @@ mod tests {
     }
 
     #[test]
-    fn findings_of_the_load_that_differ_by_their_numbers_are_one_note() {
-        let noted = |block, notes: &[&str]| Trial {
-            notes: notes.iter().map(|note| (*note).to_owned()).collect(),
-            ..testing::trial(block, "a")
+    fn findings_of_the_load_that_differ_by_their_numbers_are_said_once_of_all_variants() {
+        let found = |block, variant: &str, flags: &[(&str, Severity, &str)]| {
+            let flags = flags.iter().map(|(code, severity, message)| LoadFlag {
+                code: (*code).to_owned(),
+                severity: *severity,
+                message: (*message).to_owned(),
+            });
+            let load = Some(LoadReport { flags: flags.collect(), ..LoadReport::default() });
+            Trial { load, ..testing::trial(block, variant) }
         };
+        let warning = Severity::Warning;
         let trials = vec![
-            noted(1, &["load, errors: 3 of 900 failed", "load, gen-lag: slow", "other: 1"]),
-            noted(2, &["load, errors: 2 of 900 failed", "load, gen-lag: slow", "other: 2"]),
+            found(1, "a", &[("errors", warning, "3 of 900"), ("gen-lag", warning, "slow")]),
+            found(1, "b", &[("errors", warning, "2 of 900"), ("replay", Severity::Info, "a.har")]),
+            found(2, "a", &[("errors", warning, "3 of 900")]),
         ];
-        assert_eq!(
-            notes(&testing::results(&["a"], trials), "a"),
-            [
-                ("load, errors, such as: 2 of 900 failed".to_owned(), 2),
-                ("load, gen-lag: slow".to_owned(), 2),
-                ("other: 1".to_owned(), 1),
-                ("other: 2".to_owned(), 1),
-            ]
-        );
+        let mut results = testing::results(&["a", "b"], trials);
+        let errors = || "load, errors, such as: 3 of 900".to_owned();
+        assert_eq!(load_findings(&results), [("a", errors(), 2), ("b", errors(), 1)]);
+        // Where a latency is judged, a generator that was late counts too.
+        let undecided = (Verdict::Undecided, testing::estimate(-0.1, 0.0, 0.1));
+        results.conclusions = vec![testing::guard("latency.p95", 0.05, None, undecided)];
+        let slow = ("a", "load, gen-lag: slow".to_owned(), 1);
+        assert_eq!(load_findings(&results), [("a", errors(), 2), ("b", errors(), 1), slow]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Facts about a search that the terminal and the page show.
 
 use crate::environment_format::shell_line;
-use crate::facts::folded;
 use crate::mark::Mark;
 use crate::numbers::{self, count, magnitude_interval};
 use crate::use_it::{PLACES, command_words, env_words, exec_line};
@@ -51,14 +50,6 @@ fn phrase(name: &str) -> String {
         Some(moment) => format!("{} {}", known.phrase, moment.words()),
         None => known.phrase.to_owned(),
     }
-}
-
-/// What was noted on the trials of a recommended configuration, findings of the load that differ by their numbers once.
-pub(crate) fn notes(found: &Recommendation) -> Vec<String> {
-    folded(found.notes.iter().map(String::as_str).collect())
-        .into_iter()
-        .map(|(note, _)| note)
-        .collect()
 }
 
 /// The lines of a shell that start the server with the recommended settings, and that print its environment.

@@ -268,7 +268,9 @@ pub(crate) fn warnings(results: &Results) -> Vec<String> {
     });
     let contrary = variants().filter(|variant| is_against_medians(results, variant));
     let contrary = contrary.map(|variant| (variant, AGAINST_MEDIANS.to_owned(), 1));
-    merged(failed.chain(warned).chain(contrary).chain(noted))
+    // Last: a setting that was not in effect is worse than a generator that was a little late.
+    let of_load = facts::load_findings(results);
+    merged(failed.chain(warned).chain(contrary).chain(noted).chain(of_load))
 }
 
 /// Said where a row would look like a mistake.
@@ -406,7 +408,9 @@ fn later(one: BlockForecast, other: BlockForecast) -> BlockForecast {
 mod tests {
     use super::*;
     use crate::testing::{self, conclusion, estimate};
-    use carat_model::{MachineComparison, MachineTypeEstimate, Trial};
+    use carat_model::{
+        LoadFlag, LoadReport, MachineComparison, MachineTypeEstimate, Severity, Trial,
+    };
 
     fn trial(block: u32, variant: &str, bytes: f64) -> Trial {
         let metrics = [("memory.pss.final".to_owned(), bytes)].into();
@@ -448,6 +452,24 @@ mod tests {
             let cells = [&row.value, &row.change, &row.interval].map(|cell| cell.as_deref());
             assert_eq!(cells, [Some("200.0 MB"), Some("−50.0 %"), Some("−51.0 to −49.0")]);
         }
+    }
+
+    #[test]
+    fn findings_of_the_load_come_after_all_other_notes() {
+        let mut results = results(Vec::new());
+        for trial in &mut results.trials {
+            let flags = vec![LoadFlag {
+                code: "errors".into(),
+                severity: Severity::Warning,
+                message: format!("{} failed", trial.block),
+            }];
+            trial.load = Some(LoadReport { flags, ..LoadReport::default() });
+        }
+        let last = VerdictTable::new(&results).warnings.split_off(2);
+        assert_eq!(
+            last,
+            ["a, b: a setting was not applied (×6)", "a, b: load, errors, such as: 1 failed (×6)"]
+        );
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub use options::{
 };
 pub use replay::{HttpReplay, ReplayFormat, ReplayPace};
 pub use report::{
-    BroadcastRow, JobsReport, LoadFlag, LoadReport, NOTE_OF_LOAD, OwnCost, RouteFailure,
-    RouteReport, Severity, StepReport, Times,
+    BroadcastRow, JobsReport, LoadFlag, LoadReport, OwnCost, RouteFailure, RouteReport, Severity,
+    StepReport, Times,
 };
 pub use scenario::{
     HttpScenario, HttpStep, ScenarioOptions, ScenarioTable, StepBody, StepOptions, TakeFrom,

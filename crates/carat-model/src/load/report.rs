@@ -79,10 +79,6 @@ impl fmt::Display for RouteFailure {
     }
 }
 
-/// How a note on a trial begins that is a finding of its load. Its code follows, then a colon and the message, whose numbers
-/// are those of the trial.
-pub const NOTE_OF_LOAD: &str = "load, ";
-
 /// The result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
@@ -143,12 +139,6 @@ impl LoadReport {
         // In the order of the findings, the most severe first.
         let flag = self.flags.iter().filter(fatal).find(refused)?;
         Some(format!("{}: {}", flag.code, flag.message))
-    }
-
-    /// What is doubtful of figures that count, by code, as notes on a trial ([`NOTE_OF_LOAD`]).
-    pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let warned = self.flags.iter().filter(|flag| flag.severity == Severity::Warning);
-        warned.map(|flag| format!("{NOTE_OF_LOAD}{}: {}", flag.code, flag.message))
     }
 
     /// A line per failure that has a wrong body.

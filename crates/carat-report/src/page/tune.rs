@@ -8,7 +8,7 @@ use crate::numbers::{count, duration, limit};
 use crate::page::{Gallery, PageOptions, page, table, verdict_sentence};
 use crate::table::{Cell, FactTable};
 use crate::text::{one_line, shorten};
-use crate::tune_facts::{by_goal, change_text, commands, front, headline, notes, worse};
+use crate::tune_facts::{by_goal, change_text, commands, front, headline, worse};
 use carat_analysis::{Hint, TuneOutcome};
 use carat_model::{Conclusion, Verdict};
 use carat_redact::{SearchReport, redact_search};
@@ -60,10 +60,10 @@ fn attempts(outcome: &TuneOutcome) -> Markup {
 fn start(report: &SearchReport) -> Markup {
     let found = report.outcome.recommendation.as_ref();
     let lines = found.map(|found| commands(report, found));
-    let noted = found.map(notes).unwrap_or_default();
+    let noted = found.map_or(&[][..], |found| &found.notes);
     markup! {
         @if !noted.is_empty() {
-            ul.also { @for note in &noted { li { "In its trials: " (note) } } }
+            ul.also { @for note in noted { li { "In its trials: " (note) } } }
         }
         @if let Some(lines) = lines {
             pre tabindex="0" { (lines.join("\n")) }

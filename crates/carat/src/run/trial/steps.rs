@@ -119,7 +119,6 @@ impl TrialSteps<'_> {
         let now = Collections::read(trial.server.root(), &members);
         observed.collections = now.since(&before);
         observed.notes = self.settings_not_in_effect(trial.server.root(), &members);
-        observed.notes.extend(report.iter().flat_map(LoadReport::warnings));
         observed.notes.extend(self.processes_that_ended(observed.start.as_ref(), &last));
         last.ledger = Some(Box::new(trial.server.ledger()));
         last.census = self.take_census(trial, observed)?;

@@ -27,17 +27,6 @@ fn processes_that_fork_while_they_are_killed_are_all_killed() {
     folder.assert_nothing_left();
 }
 
-/// The notes on every trial, of which all must count.
-fn notes(name: &str, env: &str) -> Vec<String> {
-    let folder = experiment(name, env, "");
-    folder.run(&["compare", "real.toml"]).assert_code(3);
-    folder.assert_nothing_left();
-    let results = results(&folder);
-    let trials = results["results"]["trials"].as_array().unwrap();
-    assert!(trials.iter().all(|trial| trial["outcome"] == "ok"), "{trials:?}");
-    trials.iter().map(|trial| trial["notes"].to_string()).collect()
-}
-
 #[test]
 fn a_worker_that_ended_during_the_load_is_noted() {
     require!(Ruby);
@@ -45,16 +34,25 @@ fn a_worker_that_ended_during_the_load_is_noted() {
     for (name, env, expected) in
         [("replaced", "REPLACE_AFTER = '20'", true), ("lasting", "REPLACE_AFTER = '100000'", false)]
     {
-        let notes = notes(name, env);
-        assert!(notes.iter().all(|note| note.contains(ended) == expected), "{notes:?}");
+        let folder = experiment(name, env, "");
+        folder.run(&["compare", "real.toml"]).assert_code(3);
+        folder.assert_nothing_left();
+        for trial in results(&folder)["results"]["trials"].as_array().unwrap() {
+            assert_eq!(trial["outcome"], "ok", "{trial}");
+            assert_eq!(trial["notes"].to_string().contains(ended), expected, "{trial}");
+        }
     }
 }
 
 #[test]
-fn what_the_load_found_doubtful_is_noted_on_trials_that_count() {
+fn what_the_load_found_doubtful_is_said_of_trials_that_count() {
     require!(Ruby);
-    let notes = notes("redirects", "STATUS = '302 Found', WRONG_AFTER = '1'");
-    assert!(notes.iter().all(|note| note.contains("load, redirects: ")), "{notes:?}");
+    let folder = experiment("redirects", "STATUS = '302 Found', WRONG_AFTER = '1'", "");
+    let ran = folder.run(&["compare", "real.toml"]);
+    ran.assert_code(3).assert_says("load, redirects: all of 40 responses are redirects");
+    folder.assert_nothing_left();
+    let trials = &results(&folder)["results"]["trials"];
+    assert!(trials.as_array().unwrap().iter().all(|trial| trial["outcome"] == "ok"), "{trials}");
 }
 
 #[test]
