@@ -32,7 +32,7 @@ module CaratRuntime
       # Whether the application is loaded right now, such as by an initializer that forks a helper.
       def loading?
         rails = ::Rails.application if defined?(::Rails.application)
-        return true if rails && !rails.initialized?
+        return true if rails.respond_to?(:initialized?) && !rails.initialized?
 
         caller_locations.any? { |location| location.path.to_s.end_with?(RACKUP) }
       end

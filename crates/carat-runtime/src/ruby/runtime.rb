@@ -103,6 +103,9 @@ module CaratRuntime
       Application.before_fork
       Boot.before_fork if at_boot?
       run(:before_fork)
+    rescue StandardError => e
+      # The server forks all the same.
+      warn("a fork cannot be prepared: #{e.class}: #{e.message}")
     end
 
     def in_child
@@ -112,6 +115,8 @@ module CaratRuntime
       run(:in_child)
       Application.in_child
       Boot.in_child if at_boot?
+    rescue StandardError => e
+      warn("a child cannot be looked after: #{e.class}: #{e.message}")
     end
 
     # This worker loads the application itself, so what was done before the fork was done without one. Where that is not certain,

@@ -2,7 +2,7 @@
 //! the application itself.
 
 use crate::needs::TestRuby;
-use crate::runtime::{printed, run_on};
+use crate::runtime::{printed, run, run_on};
 use crate::support::Folder;
 
 /// A server that listens, then `parent`, and a worker that runs `worker`. The application is in 30 files that `load` loads, or
@@ -132,6 +132,22 @@ fn a_process_that_is_forked_while_the_application_boots_is_no_worker() {
         let script = server(&folder, &parent, "p bits.call, CaratRuntime.report[:assumed]");
         let settings = ["prepare_fork=full", "worker_growth=20000"];
         assert_eq!(printed(&settings, &script), "[0, 0, 0]\n[0, 0, 0]\n[3, 0, 0]\n0\n", "{loads}");
+    }
+}
+
+#[test]
+fn a_server_forks_also_where_what_it_calls_rails_cannot_be_asked() {
+    require!(Ruby);
+    let folder = Folder::new("asked");
+    for (rails, warns) in [("nil", false), ("'app'", false), ("raise('no database')", true)] {
+        let parent = format!("module Rails; def self.application = {rails}; end");
+        let settings = ["prepare_fork=full", "compact=boot"];
+        let ran = run(&settings, &server(&folder, &parent, "puts :forked"));
+        ran.assert_code(0);
+        assert_eq!(ran.out, "forked\n", "{rails}: {}", ran.talk);
+        let warned =
+            ran.talk.contains("carat: a fork cannot be prepared: RuntimeError: no database");
+        assert_eq!(warned, warns, "{}", ran.talk);
     }
 }
 

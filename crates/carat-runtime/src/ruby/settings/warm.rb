@@ -198,7 +198,7 @@ module CaratRuntime
 
     def self.find
       rails = ::Rails.application if defined?(::Rails.application)
-      loaded = rails && rails.initialized? ? rails : of_puma
+      loaded = rails.respond_to?(:initialized?) && rails.initialized? ? rails : of_puma
       loaded && new(loaded)
     end
 
