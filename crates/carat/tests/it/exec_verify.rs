@@ -1,5 +1,6 @@
 //! `carat exec --verify` leaves nothing of itself in the environment of the server, of its restarts and of its workers.
 
+use crate::runtime::write_parts;
 use crate::support::{Folder, Group, signal, wait_until};
 use carat_ruby::RubyVersion;
 use carat_ruby::version::V3_3;
@@ -209,12 +210,17 @@ fn a_server_of_a_failed_test_is_ended_with_its_workers() {
     wait_until("no process is left", || folder.processes().is_empty());
 }
 
+/// A script that listens for so many seconds, and forks nothing.
+fn listening(folder: &Folder, seconds: u32) -> String {
+    let server = format!("require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep {seconds}");
+    folder.write("server.rb", &server).display().to_string()
+}
+
 #[test]
 fn a_server_that_forks_nothing_is_told_soon_what_is_applied_and_at_its_end_what_was_not() {
     require!(Ruby);
     let folder = Folder::new("verify");
-    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 8";
-    let script = folder.write("server.rb", server).display().to_string();
+    let script = listening(&folder, 8);
     let settings = ["gc.malloc_limit=8m", "prepare_fork=full"];
     let ran =
         folder.run(&[&["exec", "--verify"], &settings[..], &["--", "ruby", &script]].concat());
@@ -246,8 +252,7 @@ fn a_variable_that_the_serving_ruby_does_not_read_is_not_called_applied() {
         true => ("gc.init_slots=600000", "it is for Ruby 2.7 to 3.2"),
         false => ("gc.heap_0_init_slots=600000", "it is for Ruby 3.3 to 4.0"),
     };
-    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 14";
-    let script = folder.write("server.rb", server).display().to_string();
+    let script = listening(&folder, 14);
     // What carat starts is a shell, whose Ruby it does not know.
     let shell = format!("ruby {script}; true");
     let ran = folder.run(&["exec", "--verify", setting, "--", "sh", "-c", &shell]);
@@ -263,8 +268,7 @@ fn another_ruby_than_the_chosen_one_is_not_called_applied() {
     let chosen = folder.path("bin/ruby");
     fs::create_dir(folder.path("bin")).unwrap();
     fs::copy("/bin/true", &chosen).unwrap();
-    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 14";
-    let script = folder.write("server.rb", server).display().to_string();
+    let script = listening(&folder, 14);
     let setting = format!("ruby={}", chosen.display());
     // A launcher that names its Ruby by path does not look into PATH.
     let serving = ruby_says("RbConfig.ruby");
@@ -277,8 +281,7 @@ fn another_ruby_than_the_chosen_one_is_not_called_applied() {
 fn options_of_ruby_that_the_user_gives_are_applied_beside_those_of_carat() {
     require!(Ruby);
     let folder = Folder::new("verify");
-    let server = "require 'socket'\nTCPServer.new('127.0.0.1', 0)\nsleep 8";
-    let script = folder.write("server.rb", server).display().to_string();
+    let script = listening(&folder, 8);
     let ran = folder.run(&["exec", "--verify", "env.RUBYOPT=-W0", "--", "ruby", &script]);
     ran.assert_code(0).assert_says("carat verify: env.RUBYOPT=-W0 applied: ");
 }
@@ -287,9 +290,7 @@ fn options_of_ruby_that_the_user_gives_are_applied_beside_those_of_carat() {
 fn where_workers_load_the_application_late_nothing_is_called_applied_for_it() {
     require!(Ruby);
     let folder = Folder::new("late");
-    for number in 0..30 {
-        folder.write(&format!("part{number}.rb"), "");
-    }
+    write_parts(&folder, 30);
     // No server that the runtime knows, so that the application is only assumed to be loaded when it forks.
     let server = "require 'socket'\nserver = TCPServer.new('127.0.0.1', 0)\n\
         fork { sleep 6; 30.times { |number| require_relative \"part#{number}\" }; sleep 12 }\nProcess.wait";

@@ -2,15 +2,13 @@
 //! the application itself.
 
 use crate::needs::TestRuby;
-use crate::runtime::{printed, run, run_on};
+use crate::runtime::{printed, run, run_on, write_parts};
 use crate::support::Folder;
 
 /// A server that listens, then `parent`, and a worker that runs `worker`. The application is in 30 files that `load` loads, or
 /// in a file of Rack's that `rackup` evaluates; `bits` are the settings that count as applied, not preloaded and refused.
 fn server(folder: &Folder, parent: &str, worker: &str) -> String {
-    for number in 0..30 {
-        folder.write(&format!("part{number}.rb"), "");
-    }
+    write_parts(folder, 30);
     format!(
         "require 'socket'\nserver = TCPServer.new('127.0.0.1', 0)\n\
          load = ->(files) {{ files.times {{ |number| require '{}/part' + number.to_s }} }}\n\
@@ -161,6 +159,14 @@ fn write_compiler(folder: &Folder) {
     );
 }
 
+const COMPILER: [&str; 2] = ["-r", "./compiler.rb"];
+
+/// What `script.rb` prints after these options of Ruby.
+fn run_after(folder: &Folder, settings: &str, options: &[&str]) -> String {
+    let arguments = [options, &["script.rb"]].concat();
+    run_on(TestRuby::OnPath.command(None), &folder.path(""), settings, &arguments)
+}
+
 #[test]
 fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
     require!(Ruby);
@@ -169,9 +175,7 @@ fn a_compiler_that_is_enabled_before_the_fork_is_refused() {
     let refusal = "carat: yjit was not applied: YJIT is enabled before the fork";
     for (parent, bits) in [("", "[1, 0, 0]\n"), ("RubyVM::YJIT.enable", "[0, 0, 1]\n")] {
         folder.write("script.rb", &server(&folder, parent, "p bits.call"));
-        let ruby = TestRuby::OnPath.command(None);
-        let arguments = ["-r", "./compiler.rb", "script.rb"];
-        let printed = run_on(ruby, &folder.path(""), "yjit=after-fork", &arguments);
+        let printed = run_after(&folder, "yjit=after-fork", &COMPILER);
         assert!(printed.starts_with(bits), "{printed}");
         assert_eq!(printed.contains(refusal), !parent.is_empty(), "{printed}");
     }
@@ -184,9 +188,7 @@ fn a_worker_that_forks_others_gives_them_its_compiler_without_a_word() {
     write_compiler(&folder);
     let worker = "p bits.call\nProcess.wait(fork { p bits.call })\np bits.call";
     folder.write("script.rb", &server(&folder, "", worker));
-    let ruby = TestRuby::OnPath.command(None);
-    let arguments = ["-r", "./compiler.rb", "script.rb"];
-    let printed = run_on(ruby, &folder.path(""), "yjit=after-fork", &arguments);
+    let printed = run_after(&folder, "yjit=after-fork", &COMPILER);
     assert_eq!(printed, "[1, 0, 0]\n[1, 0, 0]\n[1, 0, 0]\n");
 }
 
@@ -201,9 +203,7 @@ fn the_newer_compiler_is_applied_only_where_ruby_says_that_it_is_enabled() {
         ("", "[0, 1]\n"),
     ] {
         folder.write("compiler.rb", zjit);
-        let ruby = TestRuby::OnPath.command(None);
-        let arguments = ["-r", "./compiler.rb", "script.rb"];
-        let printed = run_on(ruby, &folder.path(""), "zjit=on", &arguments);
+        let printed = run_after(&folder, "zjit=on", &COMPILER);
         let refused = printed.contains("carat: zjit was not applied: ");
         assert!(printed.contains(expected) && refused == (expected != "[1, 0]\n"), "{printed}");
     }
@@ -217,13 +217,9 @@ fn a_compiler_that_is_to_be_off_stays_off_where_the_application_enables_it() {
     let enables = "p RubyVM::YJIT.enable(mem_size: 64), RubyVM::YJIT.enabled?, bits.call";
     folder.write("script.rb", &server(&folder, "p bits.call", enables));
     folder.write("enabled.rb", "RubyVM::YJIT.enable");
-    let run = |libraries: &[&str]| {
-        let arguments = [libraries, &["script.rb"]].concat();
-        run_on(TestRuby::OnPath.command(None), &folder.path(""), "yjit=off", &arguments)
-    };
-    let compiler = ["-r", "./compiler.rb"];
-    assert_eq!(run(&compiler), "[1, 0, 0]\nfalse\nfalse\n[1, 0, 0]\n");
-    let before = run(&[&compiler[..], &["-r", "./enabled.rb"]].concat());
+    assert_eq!(run_after(&folder, "yjit=off", &COMPILER), "[1, 0, 0]\nfalse\nfalse\n[1, 0, 0]\n");
+    let enabled = [&COMPILER[..], &["-r", "./enabled.rb"]].concat();
+    let before = run_after(&folder, "yjit=off", &enabled);
     assert!(before.starts_with("[0, 0, 1]\n") && before.contains("has enabled YJIT"), "{before}");
 }
 

@@ -22,6 +22,13 @@ pub(crate) fn printed(settings: &[&str], script: &str) -> String {
     ran.out
 }
 
+/// An application of so many files, `part0.rb` and so on.
+pub(crate) fn write_parts(folder: &Folder, files: u32) {
+    for number in 0..files {
+        folder.write(&format!("part{number}.rb"), "");
+    }
+}
+
 /// Waits in Ruby for a condition, with a deadline.
 pub(crate) const EVENTUALLY: &str = "
 def eventually
@@ -60,9 +67,7 @@ fn a_busy_script_that_never_listens_is_compacted_too() {
 fn workers_that_load_the_application_themselves_are_compacted_in_the_worker() {
     require!(Ruby);
     let folder = Folder::new("many");
-    for number in 0..120 {
-        folder.write(&format!("part{number}.rb"), "");
-    }
+    write_parts(&folder, 120);
     let script = format!(
         "require 'socket'\n{EVENTUALLY}\nserver = TCPServer.new('127.0.0.1', 0)\n\
          pid = fork do\n  before = report(:compactions)\n\
@@ -78,9 +83,7 @@ fn workers_that_load_the_application_themselves_are_compacted_in_the_worker() {
 fn a_server_whose_workers_load_the_application_is_not_compacted_itself() {
     require!(Ruby);
     let folder = Folder::new("unloaded");
-    for number in 0..120 {
-        folder.write(&format!("part{number}.rb"), "");
-    }
+    write_parts(&folder, 120);
     let script = |waits: &str| {
         format!(
             "require 'socket'\n{EVENTUALLY}\nmodule Puma; Launcher = Class.new; end\n\
