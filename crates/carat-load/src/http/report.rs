@@ -208,7 +208,7 @@ fn add_retried(findings: &mut Findings, counts: &HttpCounts) {
     if counts.retried > 0 {
         let message = format!(
             "{} sent again, and not counted as failed, because the server closed the kept-alive connection without an answer: \
-             look at its log whether workers end",
+             look in its log for workers that ended",
             count(counts.retried, "request")
         );
         findings.add("retried", Severity::Warning, message);

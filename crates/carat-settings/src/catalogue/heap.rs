@@ -165,6 +165,6 @@ impl Setting for GcPacing {
     const MECHANISM: Mechanism = Mechanism::Runtime { moment: Moment::Start };
     const SINCE: Option<RubyVersion> = Some(V2_7);
     const LEVELS: &'static [&'static str] = &["idle"];
-    const DOES: &'static str = "Runs full GCs in idle moments. From Ruby 3.4 on they run instead of those within requests; earlier Rubies still run their own too, less often.";
+    const DOES: &'static str = "Runs full GCs in idle moments. From Ruby 3.4 on they run instead of those within requests; earlier Rubies still run their own too.";
     const COSTS: &'static str = "More full GCs than Ruby itself would run. From Ruby 3.4 on one that is due runs after 30 s also while the server is busy.";
 }

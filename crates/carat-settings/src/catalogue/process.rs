@@ -165,7 +165,7 @@ impl Setting for RubyProgram {
                 SettingStatus::NotApplied(format!("{} is not mapped", file.display()))
             }
             _ => SettingStatus::Unknown(format!(
-                "{} is no program itself, and which one it starts is not known",
+                "no program is found at {}; a script there may start one",
                 value.0.display()
             )),
         }

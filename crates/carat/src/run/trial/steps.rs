@@ -229,8 +229,8 @@ impl TrialSteps<'_> {
         };
         (ended > 0).then(|| {
             format!(
-                "processes of the server ended during the load, {ended} of those at its start, and others that took their \
-                 place have less memory at first{killed}"
+                "processes of the server ended during the load, {ended} of those at its start; one that takes the place of \
+                 another has less memory at first{killed}"
             )
         })
     }
