@@ -5,8 +5,8 @@
 //! whole. A link on the way to the folder that belongs to another user may only lead to a folder of that user.
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, FsWord, Mode, OFlags, Stat, flock, fstat, fstatfs,
-    openat, statat,
+    AtFlags, CWD, Dir, DirEntry, FileType, FlockOperation, FsWord, Mode, OFlags, Stat, flock,
+    fstat, fstatfs, openat, statat,
 };
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -294,9 +294,8 @@ fn partial_name(name: &OsStr) -> OsString {
     OsString::from_vec([&name.as_bytes()[..kept], ending.as_bytes()].concat())
 }
 
-/// Whether a file that is called `found` is one of `name` that is not complete: all but the digits is as in [`partial_name`].
-fn is_partial(found: &[u8], name: &OsStr) -> bool {
-    let example = partial_name(name);
+/// Whether two names are of incomplete files of one file: all but the digits of [`partial_name`] is as in its `example`.
+fn is_partial(found: &[u8], example: &OsStr) -> bool {
     let digits = example.len() - PARTIAL.len() - 16..example.len() - PARTIAL.len();
     let is_alike = |(at, (found, example)): (usize, (&u8, &u8))| match digits.contains(&at) {
         true => found.is_ascii_hexdigit(),
@@ -311,7 +310,9 @@ fn remove_abandoned(folder: &OwnedFd, name: &OsStr) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(folder, ".", flags, Mode::empty());
     let Ok(entries) = opened.and_then(Dir::new) else { return };
-    for entry in entries.flatten().filter(|entry| is_partial(entry.file_name().to_bytes(), name)) {
+    let example = partial_name(name);
+    let is_partial = |entry: &DirEntry| is_partial(entry.file_name().to_bytes(), &example);
+    for entry in entries.flatten().filter(is_partial) {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(file) = openat(folder, entry.file_name(), flags, Mode::empty()) else { continue };
         let is_ours = fstat(&file).is_ok_and(|found| {
@@ -608,8 +609,8 @@ mod tests {
     fn incomplete_files_are_known_by_their_names() {
         let longest = OsString::from("n".repeat(NAME_BYTES));
         for name in [OsStr::new("a"), &longest] {
-            assert!(is_partial(partial_name(name).as_bytes(), name));
-            assert!(!is_partial(name.as_bytes(), name));
+            assert!(is_partial(partial_name(name).as_bytes(), &partial_name(name)));
+            assert!(!is_partial(name.as_bytes(), &partial_name(name)));
         }
     }
 

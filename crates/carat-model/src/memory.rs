@@ -63,18 +63,18 @@ pub struct Sample {
 impl Sample {
     /// How many processes of this sample a later one does not have.
     pub fn processes_missing_in(&self, later: &Self) -> usize {
-        let is_there = |pid| later.members.iter().any(|member| member.pid == pid);
-        self.members.iter().filter(|member| !is_there(member.pid)).count()
+        self.pids().difference(&later.pids()).count()
+    }
+
+    fn pids(&self) -> BTreeSet<u32> {
+        self.members.iter().map(|member| member.pid).collect()
     }
 
     /// Full collections since an earlier sample, summed over the tree. `None` without a probe, and where a process came or went
     /// meanwhile: a new one brings a count of its own, or that of the one that forked it.
     pub fn full_collections_since(&self, earlier: &Self) -> Option<u64> {
         let (now, before) = (self.inside?, earlier.inside?);
-        let pids = |sample: &Self| -> BTreeSet<u32> {
-            sample.members.iter().map(|member| member.pid).collect()
-        };
-        let is_same = now.probes == before.probes && pids(self) == pids(earlier);
+        let is_same = now.probes == before.probes && self.pids() == earlier.pids();
         now.major_gcs?.checked_sub(before.major_gcs?).filter(|_| is_same)
     }
 }

@@ -235,11 +235,9 @@ impl ProcessObservation<'_> {
         value: &str,
         environment: &Environment,
     ) -> SettingStatus {
-        let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect();
-        let given: Vec<String> = words(value);
         let has_all = |found: &str| {
-            let found: Vec<String> = words(found);
-            given.iter().all(|word| found.contains(word))
+            let has = |word: &str| found.split_ascii_whitespace().any(|one| one == word);
+            value.split_ascii_whitespace().all(has)
         };
         let joined = environment.set.get(name).map_or(value, String::as_str);
         match self.has_variable(name, joined) {

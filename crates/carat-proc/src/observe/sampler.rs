@@ -7,6 +7,7 @@ use crate::process::{Identity, ProcError, ProcRoot, Stat, Tree};
 use carat_model::{Bytes, MemberSample, Sample, SamplerCost};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
 
 /// When a tree is sampled and at what cost.
@@ -149,7 +150,8 @@ impl Sampler {
     }
 
     fn read(&mut self, members: &[Identity], at: Duration, with_pss: bool) -> Sample {
-        self.hold_directories(members);
+        // Each open directory of a process that has ended would keep a descriptor.
+        self.held.retain(|identity, _| members.contains(identity));
         let slots = self.assign_slots(members);
         let mut sample = Sample {
             at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
@@ -188,19 +190,6 @@ impl Sampler {
         }
     }
 
-    /// Opens the directory of every new member and closes those of members that left.
-    fn hold_directories(&mut self, members: &[Identity]) {
-        // Each open directory of a process that has ended would keep a descriptor.
-        self.held.retain(|identity, _| members.contains(identity));
-        for &member in members {
-            if !self.held.contains_key(&member) {
-                // What cannot be opened is told where its figures are read.
-                let opened = Directory::open(&self.root, member);
-                self.held.extend(opened.map(|directory| (member, directory)));
-            }
-        }
-    }
-
     fn assign_slots(&mut self, members: &[Identity]) -> Vec<u32> {
         let root = &self.root;
         self.slots.assign(members, |member| root.stat(member.pid).ok().map(|stat| stat.parent))
@@ -211,10 +200,9 @@ impl Sampler {
         member: Identity,
         slot: u32,
     ) -> Result<Option<MemberSample>, ProcError> {
-        let Some(directory) = self.held.get_mut(&member) else {
-            return Err(Directory::open(&self.root, member)
-                .err()
-                .unwrap_or(ProcError::Ended(member.pid)));
+        let directory = match self.held.entry(member) {
+            Entry::Occupied(held) => held.into_mut(),
+            Entry::Vacant(new) => new.insert(Directory::open(&self.root, member)?),
         };
         directory.read_status(&mut self.buffer)?;
         self.cost.reads += 1;

@@ -48,9 +48,12 @@ pub fn look_at_settings(
     applied: &Environment,
 ) -> SettingsLook {
     let mut sockets = ListeningSockets::new(root.clone());
+    let policy = huge_page_policy(root);
     let looks: Vec<(ServingSigns, ProcessChecks)> = members
         .iter()
-        .filter_map(|&member| look_at(root, member, &mut sockets, settings, applied))
+        .filter_map(|&member| {
+            look_at(root, member, &mut sockets, policy.as_deref(), (settings, applied))
+        })
         // What was read of a process that was ending says nothing.
         .filter(|(_, found)| root.alive(found.identity))
         .collect();
@@ -67,8 +70,8 @@ fn look_at(
     root: &ProcRoot,
     member: Identity,
     sockets: &mut ListeningSockets,
-    settings: &Settings,
-    applied: &Environment,
+    huge_page_policy: Option<&str>,
+    (settings, applied): (&Settings, &Environment),
 ) -> Option<(ServingSigns, ProcessChecks)> {
     let environ = root.read(member.pid, "environ").ok();
     let (maps, status) = (text(root, member, "maps"), text(root, member, "status"));
@@ -90,11 +93,10 @@ fn look_at(
         // The second word too: behind `ruby` stands the name of the script.
         is_launcher: words(&line).take(2).any(is_listening_launcher),
     };
-    let policy = huge_page_policy(root);
     let runtime = page.as_ref().map(RuntimeReport::read);
     let observed = ProcessObservation {
         ruby: ruby_version(root, member, page.as_ref(), &mappings),
-        huge_page_policy: policy.as_deref(),
+        huge_page_policy,
         root: root_link.as_deref(),
         malloc: page.as_ref().and_then(malloc_in_use),
         maps: maps.as_deref(),
